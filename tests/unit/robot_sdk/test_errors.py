@@ -1,0 +1,112 @@
+"""Errors name what was wrong, the value, what is allowed; they cross the wire unharmed."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from robot_sdk import errors
+from robot_sdk.api.v1 import common_pb2
+
+WIRE_ERRORS = [
+    cls
+    for cls in vars(errors).values()
+    if isinstance(cls, type)
+    and issubclass(cls, errors.RobotSdkError)
+    and errors._BY_REASON.get(cls.reason) is cls  # noqa: SLF001
+]
+
+
+class FakeRpcError(grpc.RpcError):
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        details: str = "",
+        metadata: tuple[tuple[str, bytes | str], ...] = (),
+    ) -> None:
+        self._code, self._details, self._metadata = code, details, metadata
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return self._details
+
+    def trailing_metadata(self) -> tuple[tuple[str, bytes | str], ...]:
+        return self._metadata
+
+
+def test_the_message_names_field_value_allowed_and_hint() -> None:
+    error = errors.InvalidArgumentError(
+        "unknown name",
+        field="suite",
+        value="libero_objekt",
+        allowed=["libero_object", "libero_goal"],
+        hint="did you mean libero_object?",
+    )
+
+    assert str(error) == (
+        "suite: unknown name (got libero_objekt); allowed: libero_object, libero_goal; "
+        "did you mean libero_object?"
+    )
+
+
+def test_a_huge_value_is_shortened_in_the_message() -> None:
+    error = errors.InvalidArgumentError("bad", value="x" * 10_000)
+
+    assert len(str(error)) < 300
+
+
+@pytest.mark.parametrize("cls", WIRE_ERRORS, ids=lambda cls: cls.__name__)
+def test_an_error_keeps_class_and_parts_across_the_wire(cls: type[errors.RobotSdkError]) -> None:
+    sent = cls("what", field="f", value=3, allowed=[1, 2], retry_after_s=0.5)
+
+    received = errors.from_detail(errors.to_detail(sent))
+
+    assert type(received) is cls
+    assert (received.field, received.value, received.allowed) == ("f", "3", ("1", "2"))
+    assert received.retry_after_s == 0.5
+
+
+def test_unknown_retry_time_stays_unknown_across_the_wire() -> None:
+    received = errors.from_detail(errors.to_detail(errors.OverloadedError("full")))
+
+    assert received.retry_after_s is None
+
+
+def test_every_reason_of_the_contract_has_an_exception() -> None:
+    reasons = set(common_pb2.ErrorReason.values()) - {common_pb2.ERROR_REASON_UNSPECIFIED}
+
+    assert reasons == set(errors._BY_REASON)  # noqa: SLF001
+
+
+def test_the_detail_in_trailing_metadata_wins_over_the_status_code() -> None:
+    detail = errors.to_detail(errors.EpisodeLostError("restarted"))
+    rpc_error = FakeRpcError(
+        grpc.StatusCode.NOT_FOUND,
+        metadata=((errors.ERROR_DETAIL_METADATA_KEY, detail.SerializeToString()),),
+    )
+
+    assert isinstance(errors.from_rpc_error(rpc_error), errors.EpisodeLostError)
+
+
+def test_a_garbled_detail_falls_back_to_the_status_code() -> None:
+    rpc_error = FakeRpcError(
+        grpc.StatusCode.UNAVAILABLE,
+        "gone",
+        metadata=((errors.ERROR_DETAIL_METADATA_KEY, b"\xff\xff\xff"),),
+    )
+
+    error = errors.from_rpc_error(rpc_error)
+
+    assert isinstance(error, errors.ServerUnavailableError)
+    assert error.message == "gone"
+
+
+def test_retryable_and_persistent_errors_never_mix() -> None:
+    for cls in WIRE_ERRORS:
+        assert issubclass(cls, errors.RetryableError) != issubclass(cls, errors.PersistentError)
+
+
+def test_nearest_finds_the_misspelt_name() -> None:
+    assert errors.nearest("libero_objekt", ["libero_goal", "libero_object"])[0] == "libero_object"
