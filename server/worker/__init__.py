@@ -1,0 +1,1 @@
+"""Model workers: processes that compute, so that the front end never does."""

@@ -1,0 +1,122 @@
+"""One worker process as the event loop sees it: start, send, receive, stop.
+
+The child is a fresh interpreter (`python -m MODULE`), never a fork: the front end has gRPC threads.
+It inherits one end of a socket pair, and nothing else but the descriptors it is told about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+from server.worker.framing import Frame, FrameDecoder, Header, encode
+
+_log = logging.getLogger(__name__)
+
+
+class _FrameProtocol(asyncio.Protocol):
+    def __init__(self, on_frame: Callable[[Frame], None], on_lost: Callable[[], None]) -> None:
+        self._decoder = FrameDecoder()
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._decoder.feed(data):
+            self._on_frame(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_lost()
+
+
+class WorkerProcess:
+    """A running child.
+
+    Args:
+        on_frame: Called on the loop for every frame that arrives.
+        on_exit: Called once on the loop when the child has gone, with its exit code (None if it
+            could not be learned). Nothing arrives after it.
+    """
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        on_frame: Callable[[Frame], None],
+        on_exit: Callable[[int | None], None],
+    ) -> None:
+        self._process = process
+        self._on_exit = on_exit
+        self._protocol = _FrameProtocol(on_frame, self._connection_lost)
+        self._transport: asyncio.Transport | None = None
+        self._closed = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def start(
+        cls,
+        module: str,
+        arguments: Sequence[str],
+        on_frame: Callable[[Frame], None],
+        on_exit: Callable[[int | None], None],
+        pass_descriptors: Sequence[int] = (),
+    ) -> WorkerProcess:
+        """Start `python -m module SOCKET_DESCRIPTOR *arguments`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                module,
+                str(theirs.fileno()),
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), *pass_descriptors),
+                # Ctrl-C goes to the front end alone, which then ends its children in order.
+                start_new_session=True,
+            )
+        worker = cls(process, on_frame, on_exit)
+        ours.setblocking(False)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(lambda: worker._protocol, sock=ours)
+        worker._transport = transport
+        return worker
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, header: Header, body: bytes = b"") -> None:
+        """Queue a frame. Without effect once the child has gone; `on_exit` tells."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(encode(header, body))
+
+    async def stop(self, grace_s: float) -> None:
+        """Close the connection, which tells the child to leave; kill it after `grace_s`."""
+        if self._transport is not None:
+            self._transport.close()
+        try:
+            await asyncio.wait_for(asyncio.shield(self._closed), grace_s)
+        except asyncio.TimeoutError:
+            _log.warning("worker %d did not leave within %.1f s and is killed", self.pid, grace_s)
+            self.kill()
+            await self._closed
+
+    def kill(self) -> None:
+        """End the child at once."""
+        if self._process.returncode is None:
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+
+    def _connection_lost(self) -> None:
+        self._reaper = asyncio.get_running_loop().create_task(self._reap())
+
+    async def _reap(self) -> None:
+        code = await self._process.wait()
+        if not self._closed.done():
+            self._closed.set_result(code)
+        self._on_exit(code)
