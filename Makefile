@@ -1,0 +1,58 @@
+# Everything runs from .venv in the checkout; `make setup` makes it. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON_IN_VENV := .venv/bin/python
+PYTEST_ARGS ?=
+BENCH_OUT := out/bench
+
+# Many small processes share the cores; one thread each keeps numpy and torch from fighting.
+export OMP_NUM_THREADS ?= 1
+export TORCH_INDEX_URL
+
+.PHONY: help setup demo test test-long lint format protos protos-check bare-check bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: ## create or update .venv (Python 3.11) with server, simulator and tools
+	@tests/tools/setup_environment.sh
+
+demo: setup ## two robots, one admission slot, real LIBERO-PRO tasks; leaves out/demo
+	$(PYTHON_IN_VENV) -m sim demo
+
+test: setup ## every test but the long ones
+	$(PYTHON_IN_VENV) -m pytest $(PYTEST_ARGS)
+
+test-long: setup ## every test, the long ones at full length
+	ROBOT_SDK_LONG=1 $(PYTHON_IN_VENV) -m pytest -m '' $(PYTEST_ARGS)
+
+lint: setup protos-check ## style, types, import rule, wire contract
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/lint-imports
+	.venv/bin/mypy --strict robot_sdk server/core
+	.venv/bin/mypy server sim
+	.venv/bin/buf lint
+
+format: setup ## format the code and sort imports
+	.venv/bin/ruff check --fix --select I .
+	.venv/bin/ruff format .
+
+protos: setup ## regenerate robot_sdk/api/v1 from protos/
+	@tests/tools/generate_protos.sh
+	.venv/bin/buf lint
+
+protos-check: ## fail if robot_sdk/api/v1 is not what protos/ generates
+	@tests/tools/generate_protos.sh --check
+
+bare-check: setup ## the wheel alone, in empty environments: oldest and newest dependencies
+	@tests/tools/check_bare_sdk.sh
+
+bench: setup ## benchmarks; writes out/bench/*.json
+	@tests/tools/run_benchmarks.sh $(BENCH_OUT)
+
+clean: ## remove outputs and caches (the environments stay)
+	rm -rf out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
