@@ -7,6 +7,7 @@ seam: it must never drive gRPC, whose own deadlines run on real time.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Protocol
@@ -80,6 +81,11 @@ class VirtualClock:
 
 
 SYSTEM_CLOCK: Clock = MonotonicClock()
+
+
+async def pause(duration_s: float) -> None:
+    """Let the running event loop go on with other things for `duration_s` seconds of real time."""
+    await asyncio.sleep(duration_s)
 
 
 def to_ns(seconds: float) -> int:
