@@ -5,9 +5,9 @@ else is `robot.*`. An attribute whose value is unknown is left off the span, nev
 Seconds end in `_s`. "Steps" are control steps (one call of `act()` or `hold()` each); "tokens" are
 tokens of the brain model.
 
-Together the attributes of `brain.decide` hold what a replay of a fleet needs of a turn: new, cached,
-computed and output tokens, images, the gap since the previous answer in control steps and on the
-wall, and whether the prompt continued the previous one.
+Together the attributes of `brain.decide` hold what a replay of a fleet needs of a turn: new,
+cached, computed and output tokens, images, the gap since the previous answer in control steps and
+on the wall, and whether the prompt continued the previous one.
 """
 
 from __future__ import annotations
@@ -128,6 +128,9 @@ TOOL_CALL_ID = "robot.tool.call_id"
 TOOL_IS_ERROR = "robot.tool.is_error"
 #: Control steps that the tool used.
 TOOL_STEPS = "robot.tool.steps"
+#: Those of them that were held because the policy had no valid row, or no chunk yet.
+TOOL_STARVED_TICKS = "robot.tool.starved_ticks"
+TOOL_START_WAIT_TICKS = "robot.tool.start_wait_ticks"
 
 # Chunk ----------------------------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ class FileSink:
         if not self._warned:
             self._warned = True
             _logger.warning(
-                "cannot write spans to %s (%s); they are counted as dropped and the program goes on",
+                "cannot write spans to %s (%s); they are dropped and counted, the program goes on",
                 self._path,
                 error,
             )

@@ -204,9 +204,10 @@ class QuietMetricExporter(MetricExporter):
     """A metric exporter whose failures are one warning."""
 
     def __init__(self, exporter: MetricExporter, outage: Outage) -> None:
+        # A reader asks its exporter for these two, and there is no public way to pass them on.
         super().__init__(
-            preferred_temporality=exporter._preferred_temporality,
-            preferred_aggregation=exporter._preferred_aggregation,
+            preferred_temporality=exporter._preferred_temporality,  # noqa: SLF001
+            preferred_aggregation=exporter._preferred_aggregation,  # noqa: SLF001
         )
         self._exporter = exporter
         self._outage = outage

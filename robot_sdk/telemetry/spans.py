@@ -159,7 +159,7 @@ def decide(
 def finish_reason_name(value: int) -> str:
     """`stop`, `length` or `aborted`; the number as text for one this version does not know."""
     try:
-        name = brain_pb2.FinishReason.Name(value)
+        name = str(brain_pb2.FinishReason.Name(value))
     except ValueError:
         return str(value)
     return name.removeprefix("FINISH_REASON_").lower()
@@ -171,14 +171,18 @@ def tool(
     call_id: str | None = None,
     is_error: bool | None = None,
     steps: int | None = None,
+    starved_ticks: int | None = None,
+    start_wait_ticks: int | None = None,
 ) -> dict[str, AttributeValue]:
-    """One tool call. `steps`: control steps it used."""
+    """One tool call. `steps`: control steps it used, held ones included."""
     return known(
         {
             attr.TOOL_NAME: name,
             attr.TOOL_CALL_ID: call_id or None,
             attr.TOOL_IS_ERROR: is_error,
             attr.TOOL_STEPS: steps,
+            attr.TOOL_STARVED_TICKS: starved_ticks,
+            attr.TOOL_START_WAIT_TICKS: start_wait_ticks,
         }
     )
 
@@ -231,7 +235,7 @@ def chunk(
 
 def _usage(usage: brain_pb2.TokenUsage) -> dict[str, AttributeValue | None]:
     def count(name: str) -> int | None:
-        return getattr(usage, name) if usage.HasField(name) else None  # type: ignore[arg-type]
+        return getattr(usage, name) if usage.HasField(name) else None
 
     values: dict[str, AttributeValue | None] = {
         attr.GEN_AI_INPUT_TOKENS: count("input_tokens"),
@@ -252,7 +256,7 @@ def _brain_timing(
     server_s = _elapsed_s(timing.server_received_ns, timing.server_done_ns)
 
     def part(name: str) -> float | None:
-        return getattr(timing, name) if timing.HasField(name) else None  # type: ignore[arg-type]
+        return getattr(timing, name) if timing.HasField(name) else None
 
     return {
         attr.BRAIN_SERVER_S: server_s,
@@ -272,7 +276,7 @@ def _policy_timing(
     server_s = _elapsed_s(timing.server_received_ns, timing.server_done_ns)
 
     def part(name: str) -> float | None:
-        return getattr(timing, name) if timing.HasField(name) else None  # type: ignore[arg-type]
+        return getattr(timing, name) if timing.HasField(name) else None
 
     return {
         attr.CHUNK_SERVER_S: server_s,
