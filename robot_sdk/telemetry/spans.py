@@ -6,9 +6,20 @@ Each function returns a dict for `attributes=` of `Telemetry.start_span`, `OpenS
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Union
+
+from google.protobuf.message import Message
+
 from robot_sdk.api.v1 import brain_pb2, policy_pb2
 from robot_sdk.telemetry import attributes as attr
 from robot_sdk.telemetry.open_span import AttributeValue, known
+
+if TYPE_CHECKING:  # the clients may import telemetry, so telemetry does not import them
+    from robot_sdk import chunks, messages
+
+    TokenUsage = Union[messages.TokenUsage, brain_pb2.TokenUsage]
+    BrainTiming = Union[messages.BrainTiming, brain_pb2.BrainTiming]
+    PolicyTiming = Union[chunks.PolicyTiming, policy_pb2.PolicyTiming]
 
 
 def tool_span_name(tool: str) -> str:
@@ -109,11 +120,11 @@ def decide(
     *,
     turn_index: int,
     latency_s: float | None = None,
-    usage: brain_pb2.TokenUsage | None = None,
-    timing: brain_pb2.BrainTiming | None = None,
+    usage: TokenUsage | None = None,
+    timing: BrainTiming | None = None,
     engine: str | None = None,
     model: str | None = None,
-    finish_reason: int | None = None,
+    finish_reason: str | int | None = None,
     replayed: bool | None = None,
     slack_s: float | None = None,
     num_new_images: int | None = None,
@@ -125,11 +136,11 @@ def decide(
     Args:
         turn_index: Counts from 0 within the episode.
         latency_s: From sending to the last word, on the client. Gives the network's share.
-        usage: Token counts as they came over the wire.
-        timing: The server's breakdown as it came over the wire.
+        usage: Token counts, of the wire or of `robot_sdk.messages`.
+        timing: The server's breakdown, of the wire or of `robot_sdk.messages`.
         engine: Engine that answered.
         model: Model that answered.
-        finish_reason: A `FinishReason` of the wire.
+        finish_reason: "stop", "length" or "aborted", or a `FinishReason` of the wire.
         replayed: A committed turn was played back.
         slack_s: Time the robot can go on without an answer.
         num_new_images: Images in the messages that this turn added.
@@ -156,8 +167,10 @@ def decide(
     return known(values)
 
 
-def finish_reason_name(value: int) -> str:
+def finish_reason_name(value: str | int) -> str:
     """`stop`, `length` or `aborted`; the number as text for one this version does not know."""
+    if isinstance(value, str):
+        return value
     try:
         name = str(brain_pb2.FinishReason.Name(value))
     except ValueError:
@@ -194,7 +207,7 @@ def chunk(
     policy: str | None = None,
     buffered_steps: int | None = None,
     round_trip_s: float | None = None,
-    timing: policy_pb2.PolicyTiming | None = None,
+    timing: PolicyTiming | None = None,
     rows: int | None = None,
     applied_step: int | None = None,
     dropped_rows: int | None = None,
@@ -209,7 +222,7 @@ def chunk(
         policy: Name of the policy.
         buffered_steps: Rows the robot still had when it sent the observation.
         round_trip_s: From sending to arrival, on the client. Gives the network's share.
-        timing: The server's breakdown as it came over the wire.
+        timing: The server's breakdown, of the wire or of `robot_sdk.chunks`.
         rows: Rows in the chunk.
         applied_step: First step whose action came from this chunk; None: none did.
         dropped_rows: Rows that were too late.
@@ -233,71 +246,71 @@ def chunk(
     return known(values)
 
 
-def _usage(usage: brain_pb2.TokenUsage) -> dict[str, AttributeValue | None]:
-    def count(name: str) -> int | None:
-        return getattr(usage, name) if usage.HasField(name) else None
-
+def _usage(usage: TokenUsage) -> dict[str, AttributeValue | None]:
     values: dict[str, AttributeValue | None] = {
-        attr.GEN_AI_INPUT_TOKENS: count("input_tokens"),
-        attr.GEN_AI_OUTPUT_TOKENS: count("output_tokens"),
-        attr.TOKENS_CACHED: count("cached_tokens"),
-        attr.TOKENS_COMPUTED: count("computed_tokens"),
-        attr.TOKENS_NEW: count("new_tokens"),
-        attr.IMAGES: count("num_images"),
+        attr.GEN_AI_INPUT_TOKENS: _optional_int(usage, "input_tokens"),
+        attr.GEN_AI_OUTPUT_TOKENS: _optional_int(usage, "output_tokens"),
+        attr.TOKENS_CACHED: _optional_int(usage, "cached_tokens"),
+        attr.TOKENS_COMPUTED: _optional_int(usage, "computed_tokens"),
+        attr.TOKENS_NEW: _optional_int(usage, "new_tokens"),
+        attr.IMAGES: _optional_int(usage, "num_images"),
     }
     if any(value is not None for value in values.values()):
         values[attr.TOKENS_ESTIMATED] = usage.estimated
     return values
 
 
-def _brain_timing(
-    timing: brain_pb2.BrainTiming, latency_s: float | None
-) -> dict[str, AttributeValue | None]:
+def _brain_timing(timing: BrainTiming, latency_s: float | None) -> dict[str, AttributeValue | None]:
     server_s = _elapsed_s(timing.server_received_ns, timing.server_done_ns)
-
-    def part(name: str) -> float | None:
-        return getattr(timing, name) if timing.HasField(name) else None
-
     return {
         attr.BRAIN_SERVER_S: server_s,
         attr.BRAIN_NETWORK_S: _network_s(latency_s, server_s),
-        attr.BRAIN_QUEUE_S: part("queue_s"),
-        attr.BRAIN_PREPROCESS_S: part("preprocess_s"),
-        attr.BRAIN_PREFILL_S: part("prefill_s"),
-        attr.BRAIN_DECODE_S: part("decode_s"),
-        attr.BRAIN_TTFT_S: part("time_to_first_token_s"),
-        attr.BRAIN_MODELLED_DELAY_S: part("modelled_delay_s"),
+        attr.BRAIN_QUEUE_S: _optional(timing, "queue_s"),
+        attr.BRAIN_PREPROCESS_S: _optional(timing, "preprocess_s"),
+        attr.BRAIN_PREFILL_S: _optional(timing, "prefill_s"),
+        attr.BRAIN_DECODE_S: _optional(timing, "decode_s"),
+        attr.BRAIN_TTFT_S: _optional(timing, "time_to_first_token_s"),
+        attr.BRAIN_MODELLED_DELAY_S: _optional(timing, "modelled_delay_s"),
     }
 
 
 def _policy_timing(
-    timing: policy_pb2.PolicyTiming, round_trip_s: float | None
+    timing: PolicyTiming, round_trip_s: float | None
 ) -> dict[str, AttributeValue | None]:
     server_s = _elapsed_s(timing.server_received_ns, timing.server_done_ns)
-
-    def part(name: str) -> float | None:
-        return getattr(timing, name) if timing.HasField(name) else None
-
     return {
         attr.CHUNK_SERVER_S: server_s,
         attr.CHUNK_NETWORK_S: _network_s(round_trip_s, server_s),
         attr.CHUNK_BATCH_SIZE: timing.batch_size or None,
-        attr.CHUNK_BATCH_WAIT_S: part("batch_wait_s"),
-        attr.CHUNK_PREPROCESS_S: part("preprocess_s"),
-        attr.CHUNK_VISION_S: part("vision_s"),
-        attr.CHUNK_PREFILL_S: part("prefill_s"),
-        attr.CHUNK_DENOISE_S: part("denoise_s"),
-        attr.CHUNK_INFER_S: part("infer_s"),
-        attr.CHUNK_MODELLED_DELAY_S: part("modelled_delay_s"),
+        attr.CHUNK_BATCH_WAIT_S: _optional(timing, "batch_wait_s"),
+        attr.CHUNK_PREPROCESS_S: _optional(timing, "preprocess_s"),
+        attr.CHUNK_VISION_S: _optional(timing, "vision_s"),
+        attr.CHUNK_PREFILL_S: _optional(timing, "prefill_s"),
+        attr.CHUNK_DENOISE_S: _optional(timing, "denoise_s"),
+        attr.CHUNK_INFER_S: _optional(timing, "infer_s"),
+        attr.CHUNK_MODELLED_DELAY_S: _optional(timing, "modelled_delay_s"),
         attr.CHUNK_WORKER: timing.worker or None,
     }
 
 
-def _elapsed_s(start_ns: int, end_ns: int) -> float | None:
-    """Both times on one monotonic clock; 0 means that the server did not measure."""
+def _optional(values: object, name: str) -> float | None:
+    """A field of a wire message or of a dataclass, None where it is absent."""
+    if isinstance(values, Message) and not values.HasField(name):
+        return None
+    value: float | None = getattr(values, name)
+    return value
+
+
+def _optional_int(values: object, name: str) -> int | None:
+    value = _optional(values, name)
+    return None if value is None else int(value)
+
+
+def _elapsed_s(start_ns: int | None, end_ns: int | None) -> float | None:
+    """Both times on one monotonic clock; 0 on the wire means that the server did not measure."""
     return (end_ns - start_ns) / 1e9 if start_ns and end_ns else None
 
 
 def _network_s(total_s: float | None, server_s: float | None) -> float | None:
-    """The difference of two durations on two clocks; their rates differ, so it may dip below 0."""
+    """The difference of two durations on two clocks, whose rates differ: never below 0."""
     return None if total_s is None or server_s is None else max(0.0, total_s - server_s)
