@@ -228,6 +228,18 @@ class ServerUnavailableError(RetryableError):
     status = grpc.StatusCode.UNAVAILABLE
 
 
+class ClientClosedError(PersistentError):
+    """The client was closed. Make a new one with `robot_sdk.connect`."""
+
+
+class ForkedProcessError(PersistentError):
+    """A client was used in a process that was forked after the client had connected.
+
+    The network threads did not come along. Connect anew in the child, started with the "spawn"
+    method; the parent's client is unaffected.
+    """
+
+
 class InternalServerError(PersistentError):
     """A fault inside the server. Its log holds the cause."""
 
@@ -317,7 +329,7 @@ def from_detail(detail: common_pb2.ErrorDetail) -> RobotSdkError:
 
 def from_rpc_error(error: grpc.RpcError) -> RobotSdkError:
     """The exception for a failed gRPC call: its ErrorDetail if it has one, else by status code."""
-    for key, value in (getattr(error, "trailing_metadata", lambda: ())() or ()):
+    for key, value in getattr(error, "trailing_metadata", lambda: ())() or ():
         if key == ERROR_DETAIL_METADATA_KEY:
             try:
                 return from_detail(common_pb2.ErrorDetail.FromString(value))

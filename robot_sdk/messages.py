@@ -120,12 +120,13 @@ class BrainTiming:
     """Where the time of one turn went. Durations in seconds, None where not measured.
 
     Attributes:
-        server_received_s, server_done_s: Server's monotonic clock, seconds.
+        server_received_ns, server_done_ns: Server's monotonic clock; comparable with the robot's
+            clock only through the measured offset.
         modelled_delay_s: Part of the time that is an added delay and not work.
     """
 
-    server_received_s: float | None = None
-    server_done_s: float | None = None
+    server_received_ns: int | None = None
+    server_done_ns: int | None = None
     queue_s: float | None = None
     preprocess_s: float | None = None
     prefill_s: float | None = None
@@ -136,9 +137,9 @@ class BrainTiming:
     @property
     def server_s(self) -> float | None:
         """Whole time the turn spent on the server, seconds."""
-        if self.server_received_s is None or self.server_done_s is None:
+        if self.server_received_ns is None or self.server_done_ns is None:
             return None
-        return self.server_done_s - self.server_received_s
+        return (self.server_done_ns - self.server_received_ns) * 1e-9
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,11 @@ class DecideCall(Protocol):
 class ChunkCall(Protocol):
     """PolicyService.Chunks."""
 
-    def send_open(self, request: policy_pb2.ChunksOpen) -> None:
-        """Queue the first message."""
+    def send_open(self, request: policy_pb2.ChunksRequest) -> None:
+        """Queue the first message, which holds `open`."""
 
-    def send(self, observation: policy_pb2.Observation) -> int | None:
-        """Queue an observation in place of one that has not left yet.
+    def send(self, request: policy_pb2.ChunksRequest) -> int | None:
+        """Queue an observation in place of one that has not left yet. One thread at a time.
 
         Returns the sequence of the observation that was replaced, None if there was none.
 
@@ -83,9 +83,7 @@ class Transport(Protocol):
     def open_lease(self) -> LeaseStream:
         """Start EpisodeService.Run."""
 
-    def decide(
-        self, request: brain_pb2.DecideRequest, timeout_s: float | None
-    ) -> DecideCall:
+    def decide(self, request: brain_pb2.DecideRequest, timeout_s: float | None) -> DecideCall:
         """Start BrainService.Decide. A timeout of None sets no limit.
 
         Raises:
