@@ -1,0 +1,67 @@
+"""Turns and events as JSON, for the way to a worker process and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from server.brain.interface import (
+    Event,
+    Finished,
+    ImagePart,
+    Message,
+    Reasoning,
+    Sampling,
+    Text,
+    TextPart,
+    Timing,
+    Tool,
+    ToolCall,
+    Turn,
+    Usage,
+)
+
+_EVENTS: dict[str, type[Event]] = {
+    cls.__name__: cls for cls in (Text, Reasoning, ToolCall, Finished)
+}
+
+
+def turn_to_json(turn: Turn) -> dict[str, Any]:
+    return dataclasses.asdict(turn)
+
+
+def turn_from_json(data: dict[str, Any]) -> Turn:
+    return Turn(
+        episode_id=data["episode_id"],
+        turn_index=data["turn_index"],
+        messages=tuple(_message(item) for item in data["messages"]),
+        tools=tuple(Tool(**item) for item in data["tools"]),
+        sampling=Sampling(**data["sampling"]),
+        slack_s=data["slack_s"],
+    )
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    return {"kind": type(event).__name__, **dataclasses.asdict(event)}
+
+
+def event_from_json(data: dict[str, Any]) -> Event:
+    fields = {key: value for key, value in data.items() if key != "kind"}
+    cls = _EVENTS[data["kind"]]
+    if cls is Finished:
+        usage = fields["usage"]
+        fields["usage"] = None if usage is None else Usage(**usage)
+        fields["timing"] = Timing(**fields["timing"])
+    return cls(**fields)
+
+
+def _message(data: dict[str, Any]) -> Message:
+    return Message(
+        **{
+            **data,
+            "parts": tuple(
+                TextPart(**part) if "text" in part else ImagePart(**part) for part in data["parts"]
+            ),
+            "tool_calls": tuple(ToolCall(**call) for call in data["tool_calls"]),
+        }
+    )

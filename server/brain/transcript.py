@@ -1,0 +1,222 @@
+"""The conversation of one episode: append-only, kept on the server.
+
+New messages are first checked against what is there (`Transcript.extend` returns the longer
+conversation without changing anything) and appended only at the commit of their turn, together
+with the answer. Bytes of a picture are kept once, however often it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from robot_sdk.api.v1 import brain_pb2, common_pb2
+from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.images import image_id, read_header
+
+from server.brain.interface import ImagePart, Message, Role, TextPart, Tool, ToolCall, Usage
+from server.brain.tokens import message_tokens, num_images, text_tokens, tool_tokens
+
+_ROLES: dict[int, Role] = {
+    brain_pb2.ROLE_SYSTEM: "system",
+    brain_pb2.ROLE_USER: "user",
+    brain_pb2.ROLE_TOOL: "tool",
+}
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    """A picture as it came."""
+
+    encoding: int
+    height: int
+    width: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a turn adds to the conversation before the model answers."""
+
+    messages: tuple[Message, ...]
+    images: Mapping[str, StoredImage]
+    tools: tuple[Tool, ...]
+    prompt_tokens: int
+    num_images: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the model answered."""
+
+    text: str
+    reasoning: str
+    tool_calls: tuple[ToolCall, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Estimated, see `server.brain.tokens`."""
+        return (
+            text_tokens(self.text)
+            + text_tokens(self.reasoning)
+            + sum(text_tokens(c.name) + text_tokens(c.arguments_json) for c in self.tool_calls)
+        )
+
+
+class Transcript:
+    """Messages, tools and pictures of one episode."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._tools: tuple[Tool, ...] = ()
+        self._images: dict[str, StoredImage] = {}
+        self._total_tokens = 0
+        self._num_images = 0
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return tuple(self._messages)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self._tools
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of all pictures that are kept."""
+        return sum(len(image.data) for image in self._images.values())
+
+    def image(self, name: str) -> StoredImage | None:
+        """A picture by its id."""
+        return self._images.get(name)
+
+    def draft(
+        self,
+        turn_index: int,
+        new_messages: Sequence[brain_pb2.Message],
+        tools: Sequence[brain_pb2.ToolSpec],
+    ) -> Draft:
+        """Check what a turn adds. Changes nothing.
+
+        Raises:
+            InvalidArgumentError: Names the message and the field that is wrong.
+        """
+        if turn_index > 0 and tools:
+            raise InvalidArgumentError(
+                "tools are told in turn 0 only: they are the constant front of the conversation",
+                field="tools",
+                value=f"{len(tools)} tools in turn {turn_index}",
+            )
+        if not new_messages:
+            raise InvalidArgumentError("a turn needs at least one new message", field="new_messages")
+        images: dict[str, StoredImage] = {}
+        messages = tuple(
+            self._message(message, f"new_messages[{index}]", images)
+            for index, message in enumerate(new_messages)
+        )
+        self._check_tool_answers(messages)
+        new_tools = tuple(Tool(t.name, t.description, t.parameters_json) for t in tools)
+        return Draft(
+            messages=messages,
+            images=images,
+            tools=new_tools,
+            prompt_tokens=sum(map(message_tokens, messages)) + tool_tokens(new_tools),
+            num_images=num_images(messages),
+        )
+
+    def usage(self, draft: Draft, output: Output) -> Usage:
+        """Estimated tokens of a turn; what was cached and computed is unknown."""
+        return Usage(
+            input_tokens=self._total_tokens + draft.prompt_tokens,
+            output_tokens=output.tokens,
+            new_tokens=draft.prompt_tokens,
+            num_images=self._num_images + draft.num_images,
+            estimated=True,
+        )
+
+    def append(self, draft: Draft, output: Output) -> None:
+        """Commit a turn: its new messages and its answer."""
+        self._messages.extend(draft.messages)
+        self._messages.append(
+            Message("assistant", (TextPart(output.text),), tool_calls=output.tool_calls)
+        )
+        self._images.update(draft.images)
+        if draft.tools:
+            self._tools = draft.tools
+        self._total_tokens += draft.prompt_tokens + output.tokens
+        self._num_images += draft.num_images
+
+    def _message(
+        self, message: brain_pb2.Message, where: str, images: dict[str, StoredImage]
+    ) -> Message:
+        role = _ROLES.get(message.role)
+        if role is None:
+            raise InvalidArgumentError(
+                "a client adds messages of these roles only",
+                field=f"{where}.role",
+                value=message.role,
+                allowed=_ROLES.values(),
+            )
+        parts: list[TextPart | ImagePart] = []
+        for index, part in enumerate(message.parts):
+            if part.WhichOneof("part") == "image":
+                parts.append(self._image_part(part.image, f"{where}.parts[{index}]", images))
+            else:
+                parts.append(TextPart(part.text))
+        return Message(role, tuple(parts), message.tool_call_id, message.tool_name, message.is_error)
+
+    def _image_part(
+        self, image: common_pb2.Image, where: str, images: dict[str, StoredImage]
+    ) -> ImagePart:
+        if not image.data:
+            known = images.get(image.image_id) or self._images.get(image.image_id)
+            if known is None:
+                raise InvalidArgumentError(
+                    "a picture without bytes must name one that was sent before",
+                    field=f"{where}.image_id",
+                    value=image.image_id,
+                )
+            return ImagePart(image.image_id, known.height, known.width, image.camera)
+        _check_picture(image, where)
+        name = image_id(image.encoding, image.height, image.width, image.data)
+        if image.image_id not in ("", name):
+            raise InvalidArgumentError(
+                "image_id is not the digest of encoding, height, width and data",
+                field=f"{where}.image_id",
+                value=image.image_id,
+                allowed=(name,),
+            )
+        images[name] = StoredImage(image.encoding, image.height, image.width, image.data)
+        return ImagePart(name, image.height, image.width, image.camera)
+
+    def _check_tool_answers(self, messages: Sequence[Message]) -> None:
+        calls = self._messages[-1].tool_calls if self._messages else ()
+        wanted = [call.tool_call_id for call in calls]
+        found = [m.tool_call_id for m in messages if m.role == "tool"]
+        if sorted(wanted) != sorted(found):
+            raise InvalidArgumentError(
+                "there must be one TOOL message for every tool call of the last turn",
+                field="new_messages.tool_call_id",
+                value=", ".join(found) or "none",
+                allowed=wanted or ("none",),
+            )
+
+
+def _check_picture(image: common_pb2.Image, where: str) -> None:
+    if image.encoding == common_pb2.IMAGE_ENCODING_RGB8:
+        expected_bytes = image.height * image.width * 3
+        if len(image.data) != expected_bytes or expected_bytes == 0:
+            raise InvalidArgumentError(
+                f"{where} has {len(image.data)} bytes, but {image.height}x{image.width} RGB needs "
+                f"{expected_bytes}",
+                field=f"{where}.image",
+                value=len(image.data),
+                allowed=(expected_bytes,),
+            )
+        return
+    if read_header(image.data, where) != (image.encoding, image.height, image.width):
+        raise InvalidArgumentError(
+            "the picture is of another kind or size than its message says",
+            field=f"{where}.image",
+            value=f"{image.height}x{image.width}",
+        )

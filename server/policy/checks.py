@@ -1,0 +1,162 @@
+"""What goes into a policy and what comes out of it, checked against its spec."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robot_sdk.api.v1 import policy_pb2
+from robot_sdk.errors import (
+    BadModelOutputError,
+    InvalidArgumentError,
+    ObservationMismatchError,
+)
+from robot_sdk.spec import ObservationKey, PolicySpec
+from robot_sdk.tensors import decode_tensor
+
+from server.policy.interface import PolicyInput
+from server.policy.pictures import decode_picture
+
+#: How far outside a limit float rounding may put an action, relative to the limit.
+_LIMIT_TOLERANCE = 1e-5
+
+
+def check_keys(spec: PolicySpec, offered: Collection[str]) -> None:
+    """Refuse a stream whose robot cannot give what the policy needs, before it moves.
+
+    Raises:
+        ObservationMismatchError: Names the required keys that are missing.
+    """
+    missing = [key.name for key in spec.observation_keys if key.required and key.name not in offered]
+    if missing:
+        raise ObservationMismatchError(
+            f"policy {spec.name} needs observation keys that the robot does not send: "
+            + ", ".join(missing),
+            field=missing[0],
+            value=", ".join(sorted(offered)) or "no keys",
+            allowed=[key.name for key in spec.observation_keys if key.required],
+        )
+
+
+def decode_observation(
+    observation: policy_pb2.Observation,
+    spec: PolicySpec,
+    instruction: str,
+    noise_seed: int | None,
+) -> PolicyInput:
+    """The policy's input. Keys that the spec does not name are ignored.
+
+    Raises:
+        ObservationMismatchError: A required key is absent, or one has another dtype or shape.
+        InvalidArgumentError: The bytes of one do not fit what it says about itself.
+    """
+    tensors: dict[str, NDArray[np.generic]] = {}
+    images: dict[str, NDArray[np.generic]] = {}
+    for key in spec.observation_keys:
+        present = observation.images if key.is_image else observation.tensors
+        if key.name not in present:
+            if key.required:
+                raise ObservationMismatchError(
+                    f"the observation lacks {key.name}",
+                    field=key.name,
+                    value=", ".join([*observation.tensors, *observation.images]) or "no keys",
+                    allowed=[_expected(key)],
+                )
+            continue
+        if key.is_image:
+            image = decode_picture(observation.images[key.name], key.name)
+            _check_shape(key, "uint8", image.shape[:2])
+            images[key.name] = image
+        else:
+            tensor = decode_tensor(observation.tensors[key.name], key.name)
+            _check_shape(key, tensor.dtype.name, tensor.shape)
+            tensors[key.name] = tensor
+    return PolicyInput(
+        instruction=instruction,
+        tensors=tensors,
+        images=images,
+        sequence=observation.sequence,
+        control_step=observation.control_step,
+        noise_seed=noise_seed,
+        committed_actions=_committed_actions(observation, spec),
+    )
+
+
+def check_actions(actions: object, spec: PolicySpec) -> NDArray[np.float32]:
+    """A policy's chunk as float32 (horizon, action_dim), fit to be sent.
+
+    Raises:
+        BadModelOutputError: Ragged, another shape, not numbers, not finite, or out of limits.
+    """
+    expected = (spec.horizon, spec.action_dim)
+    try:
+        array = np.asarray(actions)
+    except ValueError:
+        raise _bad(spec, "rows of different lengths", f"shape {expected}") from None
+    if array.dtype.kind not in "fiu":
+        raise _bad(spec, f"dtype {array.dtype}", f"numbers of shape {expected}")
+    if array.shape != expected:
+        raise _bad(spec, f"shape {array.shape}", f"shape {expected}")
+    chunk = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(chunk).all():
+        row, column = np.argwhere(~np.isfinite(chunk))[0]
+        name = spec.action_dimensions[column].name
+        raise _bad(spec, f"{chunk[row, column]} in row {row}, {name}", "finite numbers")
+    lower, upper = spec.lower_limits(), spec.upper_limits()
+    slack_low = np.where(np.isfinite(lower), _LIMIT_TOLERANCE * np.maximum(np.abs(lower), 1.0), 0.0)
+    slack_high = np.where(np.isfinite(upper), _LIMIT_TOLERANCE * np.maximum(np.abs(upper), 1.0), 0.0)
+    outside = (chunk < lower - slack_low) | (chunk > upper + slack_high)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        dimension = spec.action_dimensions[column]
+        raise _bad(
+            spec,
+            f"{chunk[row, column]} in row {row}, {dimension.name}",
+            f"{dimension.minimum}..{dimension.maximum} {dimension.unit}",
+        )
+    return np.clip(chunk, lower, upper, dtype=np.float32)
+
+
+def _committed_actions(
+    observation: policy_pb2.Observation, spec: PolicySpec
+) -> NDArray[np.float32] | None:
+    if not observation.HasField("committed_actions"):
+        return None
+    rows = decode_tensor(observation.committed_actions, "committed_actions")
+    if rows.dtype != np.float32 or rows.ndim != 2 or rows.shape[1] != spec.action_dim:
+        raise InvalidArgumentError(
+            "committed_actions has another dtype or shape",
+            field="committed_actions",
+            value=f"{rows.dtype} {rows.shape}",
+            allowed=(f"float32 (n, {spec.action_dim})",),
+        )
+    return rows.astype(np.float32, copy=False)
+
+
+def _check_shape(key: ObservationKey, dtype: str, shape: tuple[int, ...]) -> None:
+    fits = len(shape) == len(key.shape) and all(
+        wanted in (0, found) for wanted, found in zip(key.shape, shape)
+    )
+    if dtype != key.dtype or not fits:
+        raise ObservationMismatchError(
+            f"{key.name} has another dtype or shape",
+            field=key.name,
+            value=f"{dtype} {shape}",
+            allowed=[_expected(key)],
+        )
+
+
+def _expected(key: ObservationKey) -> str:
+    shape = ", ".join("any" if length == 0 else str(length) for length in key.shape)
+    return f"{key.name}: {'image' if key.is_image else key.dtype} ({shape})"
+
+
+def _bad(spec: PolicySpec, found: str, wanted: str) -> BadModelOutputError:
+    return BadModelOutputError(
+        f"policy {spec.name} returned actions that may not be used",
+        field="actions",
+        value=found,
+        allowed=(wanted,),
+    )

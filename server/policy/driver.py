@@ -1,0 +1,397 @@
+"""One policy as the front end sees it: streams, a batcher, and its worker processes.
+
+Everything happens in callbacks on the event loop, so that an observation goes from its RPC to a
+free worker without a task switch. Nothing here computes; observations are copied once into the
+worker's arena and answers once out of its socket.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from robot_sdk.api.v1 import common_pb2, policy_pb2
+from robot_sdk.clock import Clock, to_ns
+from robot_sdk.errors import (
+    CancelledByServerError,
+    DeadlineExceededError,
+    RobotSdkError,
+    WorkerUnavailableError,
+    to_detail,
+)
+from robot_sdk.spec import PolicySpec
+from robot_sdk.spec_codec import decode_spec
+
+from server.core.batching import Batcher, Waiting
+from server.worker.arena import Arena
+from server.worker.framing import Frame
+from server.worker.supervisor import Supervisor, WorkerState
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one observation: `chunk` or `error` is set.
+
+    Attributes:
+        received_s, done_s: Server's monotonic clock.
+        trace: Context that came with the observation.
+    """
+
+    sequence: int
+    control_step: int
+    chunk: common_pb2.Tensor | None
+    error: common_pb2.ErrorDetail | None
+    timing: policy_pb2.PolicyTiming
+    received_s: float
+    done_s: float
+    trace: common_pb2.TraceContext
+
+
+@dataclass(frozen=True)
+class ChunkStream:
+    """One open stream. `on_answer` is called on the event loop, never after `close_stream`."""
+
+    number: int
+    instruction: str
+    noise_seed: int | None
+    on_answer: Callable[[Answer], None]
+
+
+@dataclass(frozen=True)
+class _Request:
+    stream: ChunkStream
+    raw: bytes
+    sequence: int
+    control_step: int
+    received_s: float
+    trace: common_pb2.TraceContext
+
+
+@dataclass
+class _Worker:
+    supervisor: Supervisor
+    arena: Arena
+    running: tuple[_Request, ...] = ()
+    started_s: float = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        return self.supervisor.state is WorkerState.READY and not self.running
+
+
+@dataclass
+class Totals:
+    """Since the server started."""
+
+    chunks: int = 0
+    failed: int = 0
+    superseded: int = 0
+
+
+class PolicyDriver:
+    """See the module.
+
+    Args:
+        name: What robots ask for.
+        load: `load` frame for the workers: name, factory, options, added_latency_s.
+        batcher: Decides what a free worker takes.
+        max_batch: Largest batch the batcher makes; sizes the arena.
+        max_message_bytes: Largest request; sizes the arena.
+        on_chunk: Called with the service time of every chunk, seconds; for metrics.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        load: Mapping[str, Any],
+        *,
+        batcher: Batcher[_Request],
+        num_workers: int,
+        max_batch: int,
+        max_message_bytes: int,
+        clock: Clock,
+        on_chunk: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self.name = name
+        self.spec: PolicySpec | None = None
+        self.wire_spec: policy_pb2.PolicySpec | None = None
+        self.totals = Totals()
+        self._load = dict(load)
+        self._batcher = batcher
+        self._num_workers = num_workers
+        self._arena_bytes = max_batch * max_message_bytes
+        self._clock = clock
+        self._on_chunk = on_chunk
+        self._workers: list[_Worker] = []
+        self._streams: dict[int, ChunkStream] = {}
+        self._num_streams = 0
+        self._stopping = False
+
+    @property
+    def num_workers(self) -> int:
+        return self._num_workers
+
+    @property
+    def num_ready(self) -> int:
+        return sum(w.supervisor.state is WorkerState.READY for w in self._workers)
+
+    @property
+    def num_running(self) -> int:
+        """Observations in a worker, including those whose stream has gone."""
+        return sum(len(w.running) for w in self._workers)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._batcher)
+
+    @property
+    def worker_pids(self) -> list[int]:
+        return [w.supervisor.pid for w in self._workers if w.supervisor.pid is not None]
+
+    async def start(self) -> None:
+        """Start the workers; returns before they have loaded."""
+        for index in range(self._num_workers):
+            descriptor = Arena.create(self._arena_bytes)
+            self._workers.append(
+                _Worker(self._supervisor(index, descriptor), Arena(descriptor, self._arena_bytes))
+            )
+        for worker in self._workers:
+            await worker.supervisor.start()
+
+    async def loaded(self) -> None:
+        """Wait until every worker is ready. Raises RuntimeError if one cannot load."""
+        for worker in self._workers:
+            await worker.supervisor.loaded()
+
+    async def stop(self) -> None:
+        """End the workers; what waits or runs fails with CANCELLED."""
+        self._stopping = True
+        for stream in list(self._streams.values()):
+            waiting = self._batcher.remove_stream(stream.number)
+            if waiting is not None:
+                self._fail(waiting.payload, CancelledByServerError("the server is stopping"))
+        for worker in self._workers:
+            await worker.supervisor.stop()
+
+    def ready_spec(self) -> PolicySpec:
+        """The spec, for a new stream.
+
+        Raises:
+            WorkerUnavailableError: Still loading, or every worker is down.
+        """
+        if self.spec is None or self.num_ready == 0:
+            state = "loading" if self.spec is None else "being restarted"
+            raise WorkerUnavailableError(
+                f"policy {self.name} is {state}",
+                field="policy",
+                value=self.name,
+                retry_after_s=self._retry_after_s(),
+            )
+        return self.spec
+
+    def open_stream(
+        self, instruction: str, noise_seed: int | None, on_answer: Callable[[Answer], None]
+    ) -> ChunkStream:
+        self._num_streams += 1
+        stream = ChunkStream(self._num_streams, instruction, noise_seed, on_answer)
+        self._streams[stream.number] = stream
+        return stream
+
+    def close_stream(self, stream: ChunkStream) -> None:
+        """Drop what the stream has waiting. What runs runs on, and its answer is dropped."""
+        self._streams.pop(stream.number, None)
+        self._batcher.remove_stream(stream.number)
+
+    def submit(
+        self,
+        stream: ChunkStream,
+        raw: bytes,
+        observation: policy_pb2.Observation,
+        received_s: float,
+    ) -> None:
+        """Take an observation. `raw` is the serialised ChunksRequest it came in."""
+        request = _Request(
+            stream,
+            raw,
+            observation.sequence,
+            observation.control_step,
+            received_s,
+            observation.trace,
+        )
+        if self.num_ready == 0:
+            self._fail(request, self._unavailable())
+            return
+        expires_at_s = (
+            received_s + observation.deadline_s if observation.HasField("deadline_s") else None
+        )
+        replaced = self._batcher.add(
+            Waiting(stream.number, request.sequence, received_s, expires_at_s, request)
+        )
+        if replaced is not None:
+            self.totals.superseded += 1
+            self._fail(
+                replaced.payload,
+                CancelledByServerError("a newer observation of this stream replaced this one"),
+                count=False,
+            )
+        self._pump()
+
+    def next_observation_in_s(self, stream: ChunkStream) -> float | None:
+        """The pacing advice for this stream at this moment."""
+        return self._batcher.next_observation_in_s(stream.number, self._clock.now_s())
+
+    def _supervisor(self, index: int, descriptor: int) -> Supervisor:
+        return Supervisor(
+            f"policy {self.name}/{index}",
+            "server.policy.worker_main",
+            self._load,
+            clock=self._clock,
+            on_ready=self._ready,
+            on_frame=lambda frame: self._finished(index, frame),
+            on_lost=lambda: self._lost(index),
+            arguments=(str(descriptor), str(self._arena_bytes)),
+            pass_descriptors=(descriptor,),
+        )
+
+    def _ready(self, frame: Frame) -> None:
+        if self.wire_spec is None:
+            self.wire_spec = policy_pb2.PolicySpec.FromString(frame.body)
+            self.spec = decode_spec(self.wire_spec)
+        self._pump()
+
+    def _pump(self) -> None:
+        for worker in self._workers:
+            while worker.is_free and len(self._batcher):
+                now_s = self._clock.now_s()
+                batch = self._batcher.take(now_s)
+                for late in batch.expired:
+                    self._fail(
+                        late.payload,
+                        DeadlineExceededError(
+                            "the deadline of the observation passed before a worker was free"
+                        ),
+                    )
+                if not batch.items and not batch.expired:
+                    return
+                if batch.items:
+                    self._send(worker, tuple(item.payload for item in batch.items), now_s)
+
+    def _send(self, worker: _Worker, requests: tuple[_Request, ...], now_s: float) -> None:
+        worker.arena.reset()
+        items = []
+        for request in requests:
+            offset, length = worker.arena.write(request.raw)
+            items.append(
+                {
+                    "offset": offset,
+                    "length": length,
+                    "instruction": request.stream.instruction,
+                    "noise_seed": request.stream.noise_seed,
+                }
+            )
+        worker.running = requests
+        worker.started_s = now_s
+        worker.supervisor.send({"op": "infer", "items": items})
+
+    def _finished(self, index: int, frame: Frame) -> None:
+        worker = self._workers[index]
+        requests, worker.running = worker.running, ()
+        offset = 0
+        for request, fields in zip(requests, frame.header["answers"]):
+            body = frame.body[offset : offset + fields["length"]]
+            offset += fields["length"]
+            timing = policy_pb2.PolicyTiming(
+                batch_wait_s=worker.started_s - request.received_s,
+                preprocess_s=fields["preprocess_s"],
+                vision_s=fields["vision_s"],
+                prefill_s=fields["prefill_s"],
+                denoise_s=fields["denoise_s"],
+                infer_s=frame.header["infer_s"],
+                batch_size=len(requests),
+                modelled_delay_s=frame.header["modelled_delay_s"],
+                worker=str(index),
+            )
+            if fields["failed"]:
+                self.totals.failed += 1
+                self._deliver(request, timing, error=common_pb2.ErrorDetail.FromString(body))
+            else:
+                self.totals.chunks += 1
+                self._on_chunk(self._clock.now_s() - request.received_s)
+                self._deliver(request, timing, chunk=common_pb2.Tensor.FromString(body))
+        self._pump()
+
+    def _lost(self, index: int) -> None:
+        worker = self._workers[index]
+        requests, worker.running = worker.running, ()
+        for request in requests:
+            self._fail(request, self._unavailable())
+        if self.num_ready:
+            return
+        for stream in list(self._streams.values()):
+            waiting = self._batcher.remove_stream(stream.number)
+            if waiting is not None:
+                self._fail(waiting.payload, self._unavailable())
+
+    def _unavailable(self) -> RobotSdkError:
+        return WorkerUnavailableError(
+            f"the worker of policy {self.name} died and is being restarted",
+            field="policy",
+            value=self.name,
+            retry_after_s=self._retry_after_s(),
+        )
+
+    def _retry_after_s(self) -> float:
+        return min((w.supervisor.retry_after_s for w in self._workers), default=1.0)
+
+    def _fail(self, request: _Request, error: RobotSdkError, count: bool = True) -> None:
+        if count:
+            self.totals.failed += 1
+        self._deliver(request, policy_pb2.PolicyTiming(), error=to_detail(error))
+
+    def _deliver(
+        self,
+        request: _Request,
+        timing: policy_pb2.PolicyTiming,
+        chunk: common_pb2.Tensor | None = None,
+        error: common_pb2.ErrorDetail | None = None,
+    ) -> None:
+        if request.stream.number not in self._streams:
+            return
+        done_s = self._clock.now_s()
+        timing.server_received_ns = to_ns(request.received_s)
+        timing.server_done_ns = to_ns(done_s)
+        request.stream.on_answer(
+            Answer(
+                request.sequence,
+                request.control_step,
+                chunk,
+                error,
+                timing,
+                request.received_s,
+                done_s,
+                request.trace,
+            )
+        )
+
+
+class AnswerQueue:
+    """Answers of one stream that its client has not read yet; bounded.
+
+    A client that stops reading loses the oldest first, since the newest chunk is the one that is of
+    use, and since superseded observations are no news to it.
+    """
+
+    def __init__(self, max_answers: int = 16) -> None:
+        self._answers: deque[Answer] = deque(maxlen=max_answers)
+
+    def put(self, answer: Answer) -> None:
+        self._answers.append(answer)
+
+    def pop(self) -> Answer | None:
+        """The oldest answer, None if there is none."""
+        return self._answers.popleft() if self._answers else None

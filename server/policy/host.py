@@ -1,0 +1,161 @@
+"""A policy in its worker process: bytes of observations in, bytes of chunks out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from robot_sdk.api.v1 import policy_pb2
+from robot_sdk.clock import Clock
+from robot_sdk.errors import (
+    BadModelOutputError,
+    InternalServerError,
+    InvalidArgumentError,
+    RobotSdkError,
+    to_detail,
+)
+from robot_sdk.spec import PolicySpec
+from robot_sdk.tensors import encode_tensor
+
+from server.policy.checks import check_actions, decode_observation
+from server.policy.interface import Policy, PolicyInput, PolicyOutput
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RawObservation:
+    """Attributes:
+    request: A serialised ChunksRequest that holds the observation.
+    """
+
+    request: bytes
+    instruction: str
+    noise_seed: int | None
+
+
+@dataclass(frozen=True)
+class RawAnswer:
+    """One observation's answer.
+
+    Attributes:
+        body: A serialised Tensor, or a serialised ErrorDetail if `failed`.
+        preprocess_s: Time to decode and check the input, seconds.
+    """
+
+    failed: bool
+    body: bytes
+    preprocess_s: float
+    vision_s: float | None = None
+    prefill_s: float | None = None
+    denoise_s: float | None = None
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """Answers in the order of the observations.
+
+    Attributes:
+        infer_s: Time in the policy, without the added delay; None if it was not called.
+        modelled_delay_s: Added delay; None is none.
+    """
+
+    answers: tuple[RawAnswer, ...]
+    infer_s: float | None
+    modelled_delay_s: float | None
+
+
+class PolicyHost:
+    """Runs batches. A failure of one observation does not touch the others of its batch.
+
+    Args:
+        policy: The model.
+        name: Configured name; replaces the one in the policy's own spec.
+        added_latency_s: Delay added to every inference.
+    """
+
+    def __init__(self, policy: Policy, name: str, added_latency_s: float, clock: Clock) -> None:
+        self.spec: PolicySpec = replace(policy.spec, name=name)
+        self._policy = policy
+        self._added_latency_s = added_latency_s
+        self._clock = clock
+
+    def run(self, batch: Sequence[RawObservation]) -> BatchResult:
+        prepared: list[PolicyInput | RobotSdkError] = []
+        preprocess_s: list[float] = []
+        for item in batch:
+            started_s = self._clock.now_s()
+            prepared.append(self._prepare(item))
+            preprocess_s.append(self._clock.now_s() - started_s)
+        inputs = [item for item in prepared if isinstance(item, PolicyInput)]
+        if not inputs:
+            answers = [_failure(item, s) for item, s in zip(prepared, preprocess_s)]
+            return BatchResult(tuple(answers), None, None)
+
+        started_s = self._clock.now_s()
+        outputs = iter(self._infer(inputs))
+        infer_s = self._clock.now_s() - started_s
+        if self._added_latency_s > 0:
+            self._clock.sleep_until(started_s + infer_s + self._added_latency_s)
+        answers = [
+            self._answer(next(outputs) if isinstance(item, PolicyInput) else item, s)
+            for item, s in zip(prepared, preprocess_s)
+        ]
+        return BatchResult(tuple(answers), infer_s, self._added_latency_s or None)
+
+    def _prepare(self, item: RawObservation) -> PolicyInput | RobotSdkError:
+        try:
+            request = policy_pb2.ChunksRequest.FromString(item.request)
+            return decode_observation(
+                request.observation, self.spec, item.instruction, item.noise_seed
+            )
+        except RobotSdkError as error:
+            return error
+        except Exception:
+            _log.exception("an observation cannot be prepared")
+            return InvalidArgumentError("the observation cannot be read", field="observation")
+
+    def _infer(self, inputs: Sequence[PolicyInput]) -> Sequence[PolicyOutput | RobotSdkError]:
+        try:
+            outputs = list(self._policy.infer(inputs))
+        except RobotSdkError as error:
+            return [error] * len(inputs)
+        except Exception:
+            _log.exception("policy %s failed on a batch of %d", self.spec.name, len(inputs))
+            return [
+                InternalServerError(f"policy {self.spec.name} failed; the server's log says why")
+            ] * len(inputs)
+        if len(outputs) != len(inputs):
+            return [
+                BadModelOutputError(
+                    f"policy {self.spec.name} answered another number of observations than it got",
+                    value=len(outputs),
+                    allowed=(len(inputs),),
+                )
+            ] * len(inputs)
+        return outputs
+
+    def _answer(self, output: PolicyOutput | RobotSdkError, preprocess_s: float) -> RawAnswer:
+        if isinstance(output, RobotSdkError):
+            return _failure(output, preprocess_s)
+        try:
+            actions = check_actions(output.actions, self.spec)
+        except RobotSdkError as error:
+            return _failure(error, preprocess_s)
+        except Exception:
+            _log.exception("policy %s returned something unreadable", self.spec.name)
+            return _failure(BadModelOutputError("the policy's answer is unreadable"), preprocess_s)
+        return RawAnswer(
+            failed=False,
+            body=encode_tensor(actions).SerializeToString(),
+            preprocess_s=preprocess_s,
+            vision_s=output.vision_s,
+            prefill_s=output.prefill_s,
+            denoise_s=output.denoise_s,
+        )
+
+
+def _failure(error: object, preprocess_s: float) -> RawAnswer:
+    assert isinstance(error, RobotSdkError)
+    return RawAnswer(True, to_detail(error).SerializeToString(), preprocess_s)
