@@ -1,0 +1,155 @@
+"""Scripted motions of the arm, as small state machines of values: arm state in, action out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.libero.env import ArmState
+from sim.libero.rotation import gripper_rotation
+from sim.libero.servo import (
+    GRIPPER_CLOSE,
+    POSITION_SCALE_M,
+    PoseError,
+    ServoLimits,
+    pose_error,
+    servo_action,
+)
+
+Array = NDArray[np.float64]
+Action = NDArray[np.float32]
+
+#: An end effector nearer than this to its target has arrived.
+ARRIVED_M = 0.010
+ARRIVED_RAD = 0.05
+#: The last millimetres of a fast approach still move the arm; so many steps must agree.
+_SETTLED_STEPS = 2
+#: A motion that came no nearer by this much within this many steps is blocked.
+_PROGRESS_M = 0.002
+_PROGRESS_RAD = 0.01
+_BLOCKED_STEPS = 15
+#: Full speed of a position action of 1: 0.05 m a step at 20 Hz.
+MAX_SPEED_M_S = POSITION_SCALE_M * 20.0
+#: The fingers need at most this many steps from end to end.
+_GRIPPER_STEPS = 15
+_MIN_GRIPPER_STEPS = 5
+_STILL_M_S = 0.01
+
+
+@dataclass(frozen=True)
+class MotionResult:
+    """How a motion ended.
+
+    Attributes:
+        reached: It arrived.
+        reason: "reached", "blocked" (no progress) or "step_limit".
+        steps: Control steps it took.
+        error: What was left to go; None for the gripper.
+    """
+
+    reached: bool
+    reason: str
+    steps: int
+    error: PoseError | None = None
+
+
+class Motion(Protocol):
+    """Call once per control step until it returns a result."""
+
+    def step(self, arm: ArmState) -> Action | MotionResult:
+        """The action for this step, or the end."""
+
+
+@dataclass
+class MoveMotion:
+    """Straight towards a pose, the fingers keep their command.
+
+    Args:
+        position: Target of the end effector, (3,), metres, world frame.
+        rotation: Target rotation, (3, 3), world frame; None keeps the one at the start.
+        gripper: Command that the fingers keep.
+        speed_m_s: Largest speed of each axis.
+        max_steps: Give up after this many steps.
+    """
+
+    position: Array
+    rotation: Array | None
+    gripper: float
+    speed_m_s: float = MAX_SPEED_M_S
+    max_steps: int = 200
+    _steps: int = field(default=0, init=False)
+    _settled: int = field(default=0, init=False)
+    _best: PoseError | None = field(default=None, init=False)
+    _since_best: int = field(default=0, init=False)
+
+    def step(self, arm: ArmState) -> Action | MotionResult:
+        """The action for this step, or the end."""
+        if self.rotation is None:
+            self.rotation = arm.rotation
+        error = pose_error(arm.position, arm.rotation, self.position, self.rotation)
+        reason = self._end(error)
+        if reason is not None:
+            return MotionResult(reason == "reached", reason, self._steps, error)
+        self._steps += 1
+        limit = min(1.0, self.speed_m_s / MAX_SPEED_M_S)
+        return servo_action(
+            arm.position,
+            arm.rotation,
+            self.position,
+            self.rotation,
+            self.gripper,
+            ServoLimits(max_position_action=limit),
+        )
+
+    def _end(self, error: PoseError) -> str | None:
+        arrived = error.position_m < ARRIVED_M and error.rotation_rad < ARRIVED_RAD
+        self._settled = self._settled + 1 if arrived else 0
+        if self._settled >= _SETTLED_STEPS:
+            return "reached"
+        if self._is_progress(error):
+            self._best, self._since_best = error, 0
+        else:
+            self._since_best += 1
+        if self._since_best > _BLOCKED_STEPS:
+            # Close enough for the arm's own stiffness; the servo cannot do better.
+            return "reached" if arrived else "blocked"
+        return "step_limit" if self._steps >= self.max_steps else None
+
+    def _is_progress(self, error: PoseError) -> bool:
+        if self._best is None:
+            return True
+        nearer = error.position_m < self._best.position_m - _PROGRESS_M
+        return nearer or error.rotation_rad < self._best.rotation_rad - _PROGRESS_RAD
+
+
+def rotate_motion(arm: ArmState, yaw_rad: float, gripper: float) -> MoveMotion:
+    """Turn in place so that the gripper points down with this yaw (0: fingers open along y)."""
+    return MoveMotion(arm.position, gripper_rotation(yaw_rad), gripper)
+
+
+@dataclass
+class GripperMotion:
+    """Open or close the fingers and keep the arm where it is.
+
+    Args:
+        command: -1 opens, +1 closes.
+    """
+
+    command: float
+    _steps: int = field(default=0, init=False)
+
+    def step(self, arm: ArmState) -> Action | MotionResult:
+        """The action for this step, or the end."""
+        speed = abs(float(arm.gripper_qvel[0] - arm.gripper_qvel[1]))
+        if self._steps >= _MIN_GRIPPER_STEPS and speed < _STILL_M_S:
+            return MotionResult(True, "reached", self._steps)
+        if self._steps >= _GRIPPER_STEPS:
+            # Fingers that squeeze something soft may tremble for ever; they have done their work.
+            return MotionResult(self.command == GRIPPER_CLOSE, "step_limit", self._steps)
+        self._steps += 1
+        action = np.zeros(7, dtype=np.float32)
+        action[-1] = self.command
+        return action
