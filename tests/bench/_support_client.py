@@ -26,7 +26,11 @@ def open_session(side: str, address: str, robot: int) -> Session:
         from _support_product import ProductSession
 
         return ProductSession(address, robot)
-    raise ValueError(f"side is {side!r}; allowed are 'openpi' and 'product'")
+    if side in ("aio", "threads"):
+        from _support_front_end import FrontEndSession
+
+        return FrontEndSession(address)
+    raise ValueError(f"side is {side!r}; allowed are openpi, product, aio, threads")
 
 
 class Client:

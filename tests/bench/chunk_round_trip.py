@@ -38,6 +38,8 @@ from _support_product import product_server
 from _support_stats import Quantiles, Spread, machine_line
 
 SIDES = ("openpi", "product")
+#: Minimal front ends without the product's work, for the choice between grpc.aio and threads.
+FRONT_ENDS = ("aio", "threads")
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,9 @@ class Side:
 def _start_server(side: str, delay_s: float, per_item_s: float) -> tuple[Child, str]:
     if side == "product":
         return product_server(delay_s, per_item_s)
+    if side in FRONT_ENDS:
+        server = Child([sys.executable, str(BENCH_FOLDER / "_support_front_end.py"), side])
+        return server, server.read_line(60.0).rpartition(" ")[2]
     # openpi's server computes one observation at a time: each pays the call and its own share.
     server = Child(
         [sys.executable, str(BENCH_FOLDER / "_support_openpi.py"), str(delay_s + per_item_s)]
@@ -242,7 +247,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--scenario", action="append", choices=sorted(SCENARIOS), help="repeat for several"
     )
-    parser.add_argument("--side", action="append", choices=SIDES, help="default: both")
+    parser.add_argument(
+        "--side", action="append", choices=SIDES + FRONT_ENDS, help="default: openpi, product"
+    )
     parser.add_argument("--blocks", type=int, default=6, help="blocks for each side")
     parser.add_argument("--block-s", type=float, default=None, help="counted seconds of a block")
     parser.add_argument("--warmup-s", type=float, default=1.0)
