@@ -11,7 +11,7 @@ BENCH_OUT := out/bench
 export OMP_NUM_THREADS ?= 1
 export TORCH_INDEX_URL
 
-.PHONY: help setup demo test test-long lint format protos protos-check bare-check bench clean
+.PHONY: help setup demo test test-long lint format protos protos-check bare-check examples bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -32,7 +32,8 @@ lint: setup protos-check ## style, types, import rule, wire contract
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/lint-imports
-	.venv/bin/mypy --strict robot_sdk server/core
+	.venv/bin/mypy --strict --python-version 3.10 robot_sdk
+	.venv/bin/mypy --strict server/core
 	.venv/bin/mypy server sim
 	.venv/bin/buf lint
 
@@ -44,11 +45,14 @@ protos: setup ## regenerate robot_sdk/api/v1 from protos/
 	@tests/tools/generate_protos.sh
 	.venv/bin/buf lint
 
-protos-check: ## fail if robot_sdk/api/v1 is not what protos/ generates
+protos-check: setup ## fail if robot_sdk/api/v1 is not what protos/ generates
 	@tests/tools/generate_protos.sh --check
 
 bare-check: setup ## the wheel alone, in empty environments: oldest and newest dependencies
 	@tests/tools/check_bare_sdk.sh
+
+examples: setup ## run every example on this CPU
+	@tests/tools/run_examples.sh
 
 bench: setup ## benchmarks; writes out/bench/*.json
 	@tests/tools/run_benchmarks.sh $(BENCH_OUT)

@@ -1,7 +1,7 @@
 """Makes a run fail when tests that were required did not run.
 
-A test that is skipped passes silently. CI sets ROBOT_SDK_REQUIRED_MARKERS="sim gl vllm", and a run in
-which no test with one of these markers passed then ends in failure.
+A test that is skipped passes silently. CI sets ROBOT_SDK_REQUIRED_MARKERS="sim gl vllm", and a run
+in which no test with one of these markers passed then ends in failure.
 """
 
 from __future__ import annotations

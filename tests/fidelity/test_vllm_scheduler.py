@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,9 +146,9 @@ class VirtualEngine:
 
 
 @pytest.fixture
-def make_engine(tmp_path: Path) -> Iterator[Callable[[], VirtualEngine]]:
+def make_engine(tmp_path: Path) -> Callable[[], VirtualEngine]:
     (tmp_path / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
-    yield lambda: VirtualEngine(tmp_path)
+    return lambda: VirtualEngine(tmp_path)
 
 
 def _whole_blocks(num_tokens: int) -> int:

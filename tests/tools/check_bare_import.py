@@ -19,14 +19,15 @@ def main() -> None:
     folder = Path(robot_sdk.__file__).parent
     site_packages = folder.parent
     if not (folder / "py.typed").is_file():
-        sys.exit("robot_sdk/py.typed is missing from the wheel: type checkers would ignore the SDK")
+        sys.exit("the wheel lacks robot_sdk/py.typed: type checkers would ignore the SDK")
     if not list((folder / "api" / "v1").glob("*.pyi")):
-        sys.exit("robot_sdk/api/v1/*.pyi is missing from the wheel: the messages would have no types")
+        sys.exit("the wheel lacks robot_sdk/api/v1/*.pyi: the messages would have no types")
     own = sum(file.stat().st_size for file in folder.rglob("*") if file.suffix != ".pyc")
     whole = sum(
         file.stat().st_size
-        for file in site_packages.rglob("*")
-        if file.is_file() and not file.relative_to(site_packages).parts[0].startswith(("pip", "setuptools"))
+        for package in site_packages.iterdir()
+        if not package.name.startswith(("pip", "setuptools"))
+        for file in (package.rglob("*") if package.is_dir() else (package,))
     )
     print(
         f"robot_sdk {robot_sdk.__version__}: {own / 1e6:.1f} MB, "

@@ -10,12 +10,14 @@ import importlib
 import importlib.metadata
 import sys
 
+OTLP_EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
+# Module to import -> the distribution that brings it.
 REQUIRED = {
     "grpc": "grpcio",
     "google.protobuf": "protobuf",
     "numpy": "numpy",
     "opentelemetry.sdk.trace": "opentelemetry-sdk",
-    "opentelemetry.exporter.otlp.proto.grpc.trace_exporter": "opentelemetry-exporter-otlp-proto-grpc",
+    OTLP_EXPORTER: "opentelemetry-exporter-otlp-proto-grpc",
     "robot_sdk": "robot-sdk",
     "grpc_health.v1.health": "grpcio-health-checking",
     "grpc_reflection.v1alpha.reflection": "grpcio-reflection",

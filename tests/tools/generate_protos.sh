@@ -15,7 +15,7 @@ readonly PINS=('grpcio-tools==1.62.3' 'protobuf==4.25.9' 'grpcio==1.62.3' 'setup
 if [[ $("$VENV/bin/python" -m pip freeze --all 2>/dev/null || true) != *"grpcio-tools==1.62.3"* ]]; then
     echo "protos: creating $VENV with ${PINS[*]}"
     rm -rf "$VENV"
-    "${PYTHON:-python3.11}" -m venv "$VENV"
+    .venv/bin/python -m venv "$VENV"
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "${PINS[@]}" </dev/null
 fi
 

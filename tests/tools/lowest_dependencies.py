@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
+
+import tomllib
 
 
 def main() -> None:
@@ -12,7 +13,7 @@ def main() -> None:
     for requirement in project["dependencies"]:
         found = re.fullmatch(r"([\w.-]+)>=([\d.]+),<[\d.]+", requirement)
         if found is None:
-            raise SystemExit(f"{requirement!r} in pyproject.toml is not of the form name>=low,<high")
+            raise SystemExit(f"{requirement!r} in pyproject.toml is not name>=low,<high")
         name, lowest = found.groups()
         print(f"{name}=={lowest}.*")
 

