@@ -33,9 +33,9 @@ _PROGRESS_RAD = 0.01
 _BLOCKED_STEPS = 15
 #: Full speed of a position action of 1: 0.05 m a step at 20 Hz.
 MAX_SPEED_M_S = POSITION_SCALE_M * 20.0
-#: The fingers need at most this many steps from end to end.
-_GRIPPER_STEPS = 15
-_MIN_GRIPPER_STEPS = 5
+#: The gripper ramps its command, so the fingers start late; end to end they need 15 steps or so.
+_MIN_GRIPPER_STEPS = 10
+_MAX_GRIPPER_STEPS = 20
 _STILL_M_S = 0.01
 
 
@@ -146,7 +146,7 @@ class GripperMotion:
         speed = abs(float(arm.gripper_qvel[0] - arm.gripper_qvel[1]))
         if self._steps >= _MIN_GRIPPER_STEPS and speed < _STILL_M_S:
             return MotionResult(True, "reached", self._steps)
-        if self._steps >= _GRIPPER_STEPS:
+        if self._steps >= _MAX_GRIPPER_STEPS:
             # Fingers that squeeze something soft may tremble for ever; they have done their work.
             return MotionResult(self.command == GRIPPER_CLOSE, "step_limit", self._steps)
         self._steps += 1

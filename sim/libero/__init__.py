@@ -1,0 +1,1 @@
+"""LIBERO-PRO episodes on MuJoCo, as a robot."""
