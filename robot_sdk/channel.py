@@ -59,7 +59,7 @@ class ChannelConfig:
 
 
 def check_target(target: str) -> str:
-    """ "host:port", returned as it is.
+    """Return `target` as it is if it has the form host:port.
 
     Raises:
         InvalidArgumentError: Not of that form.

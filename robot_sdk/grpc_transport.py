@@ -170,14 +170,15 @@ class GrpcTransport:
                 hint='connect anew in the child, started with multiprocessing\'s "spawn" method',
             )
 
-    def _keep_for_ever(self) -> None:
+    def keep_for_ever(self) -> None:
+        """Never free the channel in this process: the fork of the one that made it."""
         _inherited.append((self._channel, self._run, self._decide, self._chunks))
         _inherited.extend(self._open_calls)
 
 
 def _after_fork_in_child() -> None:
     for transport in list(_transports):
-        transport._keep_for_ever()
+        transport.keep_for_ever()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -77,7 +77,8 @@ def decode_tool_call(wire: brain_pb2.ToolCall) -> ToolCall:
 
 def decode_finish_reason(wire: int) -> FinishReason:
     """The plain value. A reason that this version does not know is "aborted": nothing that may be
-    incomplete is executed on a guess."""
+    incomplete is executed on a guess.
+    """
     return _FINISH_REASONS.get(wire, "aborted")
 
 

@@ -114,7 +114,9 @@ class ObservationCheck:
 
 def _fits(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Equal, where a wanted 0 accepts any length."""
-    return len(found) == len(wanted) and all(want in (0, have) for have, want in zip(found, wanted, strict=True))
+    if len(found) != len(wanted):
+        return False
+    return all(want in (0, have) for have, want in zip(found, wanted, strict=True))
 
 
 def _missing(key: ObservationKey, observation: Observation) -> ObservationMismatchError:

@@ -12,6 +12,7 @@ from robot_sdk.chunks import PolicyObservation, PolicyTiming
 from robot_sdk.clock import to_ns
 from robot_sdk.errors import BadModelOutputError, InvalidArgumentError
 from robot_sdk.images import write_image
+from robot_sdk.spec import PolicySpec
 from robot_sdk.tensors import decode_tensor, write_tensor
 from robot_sdk.wire import optional
 
@@ -47,8 +48,8 @@ def encode_observation(
     return request
 
 
-def decode_actions(chunk: policy_pb2.ActionChunk, action_dim: int) -> NDArray[np.float32]:
-    """The rows of a chunk: (horizon, action_dim) float32, finite, writable.
+def decode_actions(chunk: policy_pb2.ActionChunk, spec: PolicySpec) -> NDArray[np.float32]:
+    """The rows of a chunk: (spec.horizon, spec.action_dim) float32, finite, writable.
 
     Raises:
         BadModelOutputError: Anything else. Nothing of such a chunk may be executed.
@@ -57,22 +58,18 @@ def decode_actions(chunk: policy_pb2.ActionChunk, action_dim: int) -> NDArray[np
         actions = decode_tensor(chunk.actions, "actions")
     except InvalidArgumentError as error:
         raise BadModelOutputError(f"the chunk cannot be read: {error}", field="actions") from error
-    if actions.dtype != np.float32:
+    wanted = (spec.horizon, spec.action_dim)
+    if actions.dtype != np.float32 or actions.shape != wanted:
         raise BadModelOutputError(
-            "the chunk has the wrong dtype",
+            f"policy {spec.name!r} sent a chunk of the wrong form",
             field="actions",
-            value=actions.dtype,
-            allowed=["float32"],
-        )
-    if actions.ndim != 2 or actions.shape[0] == 0 or actions.shape[1] != action_dim:
-        raise BadModelOutputError(
-            "the chunk has the wrong shape",
-            field="actions",
-            value=actions.shape,
-            allowed=[f"(rows >= 1, {action_dim})"],
+            value=f"{actions.dtype} {actions.shape}",
+            allowed=[f"float32 {wanted}"],
         )
     if not np.isfinite(actions).all():
-        raise BadModelOutputError("the chunk holds NaN or infinity", field="actions")
+        raise BadModelOutputError(
+            f"policy {spec.name!r} sent a chunk with NaN or infinity", field="actions"
+        )
     return actions.astype(np.float32, copy=False)
 
 

@@ -93,5 +93,8 @@ class Transport(Protocol):
     def open_chunks(self) -> ChunkCall:
         """Start PolicyService.Chunks."""
 
+    def limit_messages(self, max_message_bytes: int) -> None:
+        """Take over the server's limit where it is the lower one."""
+
     def close(self) -> None:
         """Break off everything that runs and free the connection. Never hangs."""
