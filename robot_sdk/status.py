@@ -1,0 +1,153 @@
+"""`python -m robot_sdk status HOST:PORT`: what a server is doing, as a small table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import grpc
+
+from robot_sdk.api.v1 import fleet_pb2, fleet_pb2_grpc
+from robot_sdk.channel import ChannelConfig, TlsConfig, auth_metadata, open_channel
+from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.grpc_errors import translate
+
+DESCRIPTION = """\
+Prints admission, brain, policies and episodes of a running server. Exit codes: 0 done, 1 the server
+cannot be reached or refuses, 2 bad input."""
+
+_TIMEOUT_S = 5.0
+_CLEAR_SCREEN = "\x1b[H\x1b[2J"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("target", metavar="HOST:PORT", help="address of the server")
+    parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
+    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="of --watch")
+    # Not the token itself: other users of the machine can read a command line.
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="file that holds the token")
+    parser.add_argument(
+        "--ca-file", type=Path, metavar="FILE", help="connect with TLS; trust this authority (PEM)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns the exit code.
+
+    Raises:
+        InvalidArgumentError: Bad address, file or interval.
+        RobotSdkError: The server cannot be reached or refuses.
+    """
+    if not arguments.interval >= 0.1:
+        raise InvalidArgumentError(
+            "too short", field="--interval", value=arguments.interval, allowed=("0.1 or more",)
+        )
+    tls = None if arguments.ca_file is None else TlsConfig(ca_file=arguments.ca_file)
+    token = _read_token(arguments.token_file)
+    channel = open_channel(ChannelConfig(arguments.target, tls), sends_token=token is not None)
+    try:
+        with channel:
+            stub = fleet_pb2_grpc.FleetServiceStub(channel)
+            if not arguments.watch:
+                response = stub.Status(
+                    fleet_pb2.StatusRequest(include_episodes=True),
+                    timeout=_TIMEOUT_S,
+                    metadata=auth_metadata(token),
+                )
+                sys.stdout.write(render_status(response.status) + "\n")
+                return 0
+            request = fleet_pb2.WatchRequest(interval_s=arguments.interval, include_episodes=True)
+            for update in stub.Watch(request, metadata=auth_metadata(token)):
+                sys.stdout.write(_CLEAR_SCREEN + render_status(update.status) + "\n")
+                sys.stdout.flush()
+            return 0
+    except grpc.RpcError as error:
+        raise translate(error, arguments.target) from None
+
+
+def render_status(status: fleet_pb2.FleetStatus) -> str:
+    """The table as text, without a line end at the end."""
+    admission = status.admission
+    cap = str(admission.cap) if admission.HasField("cap") else "none"
+    lines = [
+        f"server {status.server_boot_id[:12]}, up {status.uptime_s:.0f} s"
+        + (", draining" if status.draining else ""),
+        f"admission {admission.policy}: {admission.active_episodes} active (cap {cap}), "
+        f"{admission.queued_episodes} queued; {admission.admitted_total} admitted, "
+        f"{admission.ended_total} ended, {admission.expired_total} expired"
+        + (f"; {admission.reason}" if admission.reason else ""),
+    ]
+    if status.HasField("brain"):
+        brain = status.brain
+        lines.append(
+            f"brain {brain.engine} {brain.model}: {'ready' if brain.ready else 'not ready'}, "
+            f"{brain.running_turns} running, {brain.waiting_turns} waiting; "
+            f"{brain.committed_turns_total} committed, {brain.replayed_turns_total} replayed, "
+            f"{brain.aborted_turns_total} aborted"
+        )
+    for policy in status.policies:
+        lines.append(
+            f"policy {policy.name}: {policy.ready_workers} of {policy.workers} workers ready, "
+            f"{policy.running_observations} running, {policy.waiting_observations} waiting; "
+            f"{policy.chunks_total} chunks, {policy.failed_total} failed, "
+            f"{policy.superseded_total} superseded"
+        )
+    if status.episodes:
+        lines += ["", _episode_line(*_HEADINGS)]
+        lines += [_episode(episode) for episode in status.episodes]
+    return "\n".join(lines)
+
+
+_HEADINGS = ("episode", "robot", "phase", "age", "lease", "turns", "chunks", "buffered", "task")
+
+
+def _episode(episode: fleet_pb2.EpisodeStatus) -> str:
+    if episode.phase == fleet_pb2.EPISODE_PHASE_QUEUED:
+        phase = f"queued {episode.queue_position}"
+    elif episode.phase == fleet_pb2.EPISODE_PHASE_ADMITTED:
+        phase = "running" if episode.connected else "cut off"
+    else:
+        phase = "unknown"
+    state = episode.robot_state
+    buffered = str(state.buffered_steps) if state.HasField("buffered_steps") else "-"
+    return _episode_line(
+        episode.episode_id[:16] or "-",
+        episode.robot_id[:14],
+        phase,
+        f"{episode.age_s:.0f} s",
+        f"{episode.lease_remaining_s:.1f} s",
+        str(episode.committed_turns),
+        str(episode.chunks_served),
+        buffered,
+        episode.task,
+    )
+
+
+def _episode_line(
+    episode: str,
+    robot: str,
+    phase: str,
+    age: str,
+    lease: str,
+    turns: str,
+    chunks: str,
+    buffered: str,
+    task: str,
+) -> str:
+    return (
+        f"{episode:<16}  {robot:<14}  {phase:<9}  {age:>7}  {lease:>7}  {turns:>5}  {chunks:>6}  "
+        f"{buffered:>8}  {task}"
+    ).rstrip()
+
+
+def _read_token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(
+            f"cannot be read: {error}", field="--token-file", value=path
+        ) from None
