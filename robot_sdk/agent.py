@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from robot_sdk.api.v1 import common_pb2
 from robot_sdk.clock import SYSTEM_CLOCK, Clock
 from robot_sdk.errors import EpisodeError, EstopError, RetryableError, RobotSdkError
 from robot_sdk.messages import ImagePart, Message, TextPart, ToolCall, ToolSpec, TurnResult
@@ -59,8 +60,25 @@ class Brain(Protocol):
     def lost(self) -> RobotSdkError | None:
         """Why the episode cannot go on; None while it can."""
 
-    def decide(self, new_messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> TurnResult:
+    def decide(
+        self,
+        new_messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        trace: common_pb2.TraceContext | None = None,
+    ) -> TurnResult:
         """Run one turn. Repeating a failed turn with the same messages is safe."""
+
+
+class DecideObserver(Protocol):
+    """Is told about one question."""
+
+    @property
+    def trace(self) -> common_pb2.TraceContext | None:
+        """Travels with the question."""
+
+    def answered(self, turn: TurnResult, /) -> None:
+        """The answer has come."""
 
 
 class AgentObserver(Protocol):
@@ -69,8 +87,10 @@ class AgentObserver(Protocol):
     def turn(self, turn_index: int, /) -> AbstractContextManager[Any]:
         """Around one question and the tools of its answer."""
 
-    def decide(self, gap: Gap, /) -> AbstractContextManager[Callable[[TurnResult], None]]:
-        """Around one question. What it yields is called with the answer."""
+    def decide(
+        self, gap: Gap, new_messages: Sequence[Message], /
+    ) -> AbstractContextManager[DecideObserver]:
+        """Around one question."""
 
     def tool(self, call: ToolCall, /) -> AbstractContextManager[Callable[[ToolResult], None]]:
         """Around one tool call. What it yields is called with the result."""
@@ -86,7 +106,8 @@ class AgentLimits:
             agent only looks between calls.
         max_empty_answers: Answers in a row without a tool call that are answered with a nudge.
         max_invalid_calls: Calls in a row that were refused unrun.
-        max_brain_retries: Repetitions of one question after errors that may pass.
+        max_brain_retries: Repetitions of one question after errors that may pass. A server that
+            cannot be reached is waited for by the episode itself, before this counts.
         brain_retry_s: Pause before such a repetition when the server names none.
     """
 
@@ -94,17 +115,17 @@ class AgentLimits:
     max_env_steps: int | None = 3000
     max_empty_answers: int = 2
     max_invalid_calls: int = 5
-    max_brain_retries: int = 5
+    max_brain_retries: int = 2
     brain_retry_s: float = 1.0
 
 
-class _Stop(Exception):  # noqa: N818  # not an error: it carries the end of the loop
+class _Stop(Exception):
     """Leaves the loop with the reason for it."""
 
     def __init__(
         self, outcome: Outcome, reason: str, detail: str = "", error: Exception | None = None
     ) -> None:
-        super().__init__(reason)
+        super().__init__(f"{reason}: {detail}" if detail else reason)
         self.outcome, self.reason, self.detail, self.error = outcome, reason, detail, error
 
 
@@ -165,8 +186,9 @@ class Agent:
             while True:
                 self._check_limits()
                 with self._observer.turn(self._turns):
-                    turn = self._decide()
-                    self._answer(turn)
+                    stop = self._take_turn()
+                if stop is not None:
+                    raise stop
         except _Stop as stop:
             return AgentEnd(
                 outcome=stop.outcome,
@@ -177,6 +199,14 @@ class Agent:
                 samples=tuple(self._samples),
                 error=stop.error,
             )
+
+    def _take_turn(self) -> _Stop | None:
+        """One question and its tools. A planned end is returned: it is no failure of the turn."""
+        try:
+            self._answer(self._decide())
+        except _Stop as stop:
+            return stop
+        return None
 
     def _check_limits(self) -> None:
         limits = self._limits
@@ -190,9 +220,9 @@ class Agent:
         started_s = self._clock.now_s()
         gap = self._gap(started_s)
         specs = self._tools.specs if self._turns == 0 else ()
-        with self._observer.decide(gap) as report:
-            turn = self._ask(specs)
-            report(turn)
+        with self._observer.decide(gap, self.pending) as observer:
+            turn = self._ask(specs, observer.trace)
+            observer.answered(turn)
         ended_s = self._clock.now_s()
         self._samples.append(ClockSample(self._turns, ended_s - started_s, gap.steps, gap.wall_s))
         self._answered = (ended_s, self._env_steps())
@@ -206,11 +236,11 @@ class Agent:
         answered_s, answered_steps = self._answered
         return Gap(self._turns, self._env_steps() - answered_steps, now_s - answered_s)
 
-    def _ask(self, specs: Sequence[ToolSpec]) -> TurnResult:
+    def _ask(self, specs: Sequence[ToolSpec], trace: common_pb2.TraceContext | None) -> TurnResult:
         for attempt in range(self._limits.max_brain_retries + 1):
             try:
-                return self._brain.decide(self._pending, tools=specs)
-            except RetryableError as error:  # noqa: PERF203  # the loop is the retry
+                return self._brain.decide(self._pending, tools=specs, trace=trace)
+            except RetryableError as error:
                 if self._brain.lost is not None or attempt == self._limits.max_brain_retries:
                     raise self._stop_for(error) from error
                 pause_s = error.retry_after_s or self._limits.brain_retry_s
@@ -304,11 +334,18 @@ class _NoObserver:
     def turn(self, _: int, /) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def decide(self, _: Gap, /) -> AbstractContextManager[Callable[[TurnResult], None]]:
-        return nullcontext(_ignore)
+    def decide(self, _: Gap, __: Sequence[Message], /) -> AbstractContextManager[DecideObserver]:
+        return nullcontext(_NoDecideObserver())
 
     def tool(self, _: ToolCall, /) -> AbstractContextManager[Callable[[ToolResult], None]]:
         return nullcontext(_ignore)
+
+
+class _NoDecideObserver:
+    trace = None
+
+    def answered(self, _: TurnResult, /) -> None:
+        pass
 
 
 def _ignore(_: object) -> None:

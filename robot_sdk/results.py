@@ -70,12 +70,13 @@ class EpisodeResult:
         detail: The same for a person.
         episode_id: The server's name of the episode; empty if it was never admitted.
         env_steps: Steps during which a tool was running (idle steps are not counted).
-        policy_steps: Actions executed that came from a policy.
-        scripted_steps: Actions executed that came from scripted motion.
+        policy_steps: Those of them during which a policy was in charge, holds included.
+        scripted_steps: Those during which scripted motion was.
+        acted_steps: Steps with an action, not a hold.
         starved_ticks: Steps held because a running policy had no valid row.
         start_wait_ticks: Steps held before a policy's first chunk.
         idle_ticks: Steps held while no tool was running.
-        overrun_ticks: Steps that began late by a whole period or more.
+        overrun_ticks: Steps that were skipped because the loop was late.
         chunks: Chunks that arrived from policies.
         queued_s: Time at the door.
         duration_s: From admission to the end.
@@ -91,6 +92,7 @@ class EpisodeResult:
     env_steps: int
     policy_steps: int
     scripted_steps: int
+    acted_steps: int
     starved_ticks: int
     start_wait_ticks: int
     idle_ticks: int

@@ -19,6 +19,7 @@ from robot_sdk.action_source import Act, ActionSource, Command, Done, Tick
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.loop_state import SourceReport
 from robot_sdk.messages import ImagePart
+from robot_sdk.policy_source import PolicyResult
 from robot_sdk.robot import Robot
 from robot_sdk.tools import Finish, Range, ToolResult, to_json, tool
 from server.policy.flow.features import INPUT_WIDTHS
@@ -192,17 +193,9 @@ class LiberoTools:
             ended,
         )
         held = self._body.call(lambda _: self._env.held_object())
-        grasped = report.result is not None and held == object
-        return ToolResult(
-            to_json(
-                {
-                    "grasped": grasped,
-                    "held": held,
-                    "steps": report.steps,
-                    "reason": "lifted" if grasped else "step_limit",
-                }
-            ),
-        )
+        ended_by = _reason(report)
+        grasped = ended_by == "lifted" and held == object
+        return _json({"grasped": grasped, "held": held, "steps": report.steps, "reason": ended_by})
 
     @tool
     def policy_skill(
@@ -228,13 +221,13 @@ class LiberoTools:
             _Released(self._env, self._robot, name),
         )
         held = self._body.call(lambda _: self._env.held_object())
-        reason = "step_limit" if report.result is None else str(report.result)
+        ended_by = _reason(report)
         return _json(
             {
-                "done": report.result is not None,
+                "done": ended_by == "released",
                 "held": held,
                 "steps": report.steps,
-                "reason": reason,
+                "reason": ended_by,
             }
         )
 
@@ -401,6 +394,13 @@ class _Released:
         free = self._was_lifted and opened and self._env.held_object() is None
         self._steps = self._steps + 1 if free else 0
         return "released" if self._steps >= RELEASED_STEPS else None
+
+
+def _reason(report: SourceReport) -> str:
+    """Why a policy run ended: the word of its stop condition, or "step_limit"."""
+    result = report.result
+    ended = isinstance(result, PolicyResult) and result.ended_by == "stop_when"
+    return str(result.value) if ended else "step_limit"
 
 
 def _json(value: object) -> ToolResult:

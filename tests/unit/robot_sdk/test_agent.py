@@ -46,7 +46,13 @@ class FakeBrain:
         self.asked: list[tuple[list[Message], int]] = []
         self.lost: RobotSdkError | None = None
 
-    def decide(self, new_messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> TurnResult:
+    def decide(
+        self,
+        new_messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        trace: object = None,
+    ) -> TurnResult:
         self.asked.append((list(new_messages), len(tools)))
         started_s = self.clock.now_s()
         self.clock.advance(2.0)
