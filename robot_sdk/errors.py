@@ -251,6 +251,10 @@ class EstopError(RobotSdkError):
     """The emergency stop is set. Nothing moves until `rearm()`."""
 
 
+class LoopStoppedError(RobotSdkError):
+    """The control loop has not been started, or ended while the work was waiting."""
+
+
 class StaleObservationError(RobotSdkError):
     """The robot's sensors have stopped delivering: same frame, later time. No inference on it."""
 
