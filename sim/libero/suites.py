@@ -47,7 +47,7 @@ class Task:
 
 def suite_step_limit(suite: str) -> int:
     """LIBERO's own limit of control steps for an episode of `suite`."""
-    _check_suite(suite)
+    check_suite(suite)
     return _STEP_LIMITS[suite.split("_")[1]]
 
 
@@ -57,7 +57,7 @@ def find_task(suite: str, task_index: int) -> Task:
     Raises:
         InvalidArgumentError: Unknown suite or task index; lists what there is.
     """
-    _check_suite(suite)
+    check_suite(suite)
     simulator = load_simulator()
     tasks = list(simulator.task_maps[suite].values())
     _check_index("task_index", task_index, len(tasks))
@@ -90,7 +90,8 @@ def pick_init_state(states: NDArray[np.float64], init_index: int) -> NDArray[np.
     return states[init_index]
 
 
-def _check_suite(suite: str) -> None:
+def check_suite(suite: str) -> None:
+    """Raise InvalidArgumentError, listing the suites, unless `suite` is one of them."""
     if suite not in SUITES:
         close = nearest(str(suite), SUITES, 1)
         raise InvalidArgumentError(

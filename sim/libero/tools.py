@@ -399,8 +399,9 @@ class _Released:
 def _reason(report: SourceReport) -> str:
     """Why a policy run ended: the word of its stop condition, or "step_limit"."""
     result = report.result
-    ended = isinstance(result, PolicyResult) and result.ended_by == "stop_when"
-    return str(result.value) if ended else "step_limit"
+    if isinstance(result, PolicyResult) and result.ended_by == "stop_when":
+        return str(result.value)
+    return "step_limit"
 
 
 def _json(value: object) -> ToolResult:

@@ -1,0 +1,1 @@
+"""`python -m sim`: runs of LIBERO-PRO episodes against a server."""
