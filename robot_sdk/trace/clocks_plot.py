@@ -56,7 +56,7 @@ def draw_clocks(episodes: Sequence[EpisodeTrace], path: Path, *, with_study: boo
                 color=color,
                 label=f"{title}, the study's median and P90",
             )
-    axes.set_xscale("symlog", linthresh=0.1)
+    axes.set_xscale("symlog", linthresh=0.1, linscale=0.3)
     axes.set_xlim(left=0)
     axes.set_ylim(0, 1.01)
     ticks = [0, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from robot_sdk.trace import study
+from robot_sdk.trace.plain_text import one_line
 from robot_sdk.trace.report import Breakdown, EpisodeRow, Report
 from robot_sdk.trace.stats import MIN_COUNT_FOR_P99
 
@@ -30,7 +31,7 @@ def render(report: Report, *, with_study: bool = False) -> str:
         _episodes(report),
         _notes(report),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
+    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks if block)
 
 
 def _head(report: Report) -> list[str]:
@@ -59,13 +60,10 @@ def _clocks(report: Report, with_study: bool) -> list[str]:
                 f"  {'  the study':<{_NAME_WIDTH - 2}}{count:>7}{_cell(theirs.p50_s)}"
                 f"{_cell(theirs.p90_s)}{_cell(None)}{_cell(theirs.max_s)}"
             )
-    lines.append(_zero_steps(report.zero_step_intervals, report.intervals_with_steps))
+    zero_steps = _share(report.zero_step_intervals, report.intervals_with_steps)
+    lines.append(f"  zero-step intervals: {zero_steps}")
     if with_study:
-        lines.append(
-            _zero_steps(study.ZERO_STEP_INTERVALS, study.INTERVALS).replace(
-                "  ", "    the study: ", 1
-            )
-        )
+        lines.append(f"    the study: {_share(study.ZERO_STEP_INTERVALS, study.INTERVALS)}")
     unknown = report.intervals - report.intervals_with_steps
     if unknown:
         lines.append(f"  {_count(unknown, 'interval')} without a step count")
@@ -77,9 +75,8 @@ def _clocks(report: Report, with_study: bool) -> list[str]:
     return lines
 
 
-def _zero_steps(zero: int, total: int) -> str:
-    share = f" ({zero / total:.1%})" if total else ""
-    return f"  zero-step intervals: {zero} of {total}{share}"
+def _share(part: int, total: int) -> str:
+    return f"{part} of {total}" + (f" ({part / total:.1%})" if total else "")
 
 
 def _breakdown(title: str, breakdown: Breakdown) -> list[str]:
@@ -148,15 +145,15 @@ def _episode(row: EpisodeRow) -> str:
     outcome = row.outcome or ("no outcome" if row.finished else "running or lost")
     ticks = [_or_dash(row.ticks[name]) for name in ("starved", "start_wait", "idle")]
     text = (
-        f"  {row.id[:16]:<16} {(row.robot_id or '-')[:14]:<14} {outcome:<10} "
+        f"  {one_line(row.id, 16):<16} {one_line(row.robot_id or '-', 14):<14} {outcome:<10} "
         f"{row.turns:>3} {row.chunks:>4} {_or_dash(row.policy_steps):>5} / "
         f"{_or_dash(row.scripted_steps):<5} {' '.join(f'{tick:>4}' for tick in ticks)} "
         f"{_seconds(row.queued_s):>8} {_seconds(row.duration_s):>8}"
     )
     if row.task:
-        text += f"  {row.task}"
+        text += f"  {one_line(row.task, 60)}"
     if row.end_reason and row.outcome != "success":
-        text += f"  ({row.end_reason})"
+        text += f"  ({one_line(row.end_reason, 100)})"
     return text
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from robot_sdk.errors import MissingExtraError
 from robot_sdk.telemetry import attributes as attr
 from robot_sdk.trace.join import EpisodeTrace, on_clock_of
+from robot_sdk.trace.plain_text import one_line
 from robot_sdk.trace.reader import SpanRecord
 from robot_sdk.trace.report import Interval, answered, delivered, episode_clocks
 
@@ -82,10 +83,11 @@ class _Lanes:
     def brain(self) -> None:
         for span in self._episode.named(attr.SPAN_DECIDE):
             self._bar("brain", span, _FAILED if span.error is not None else _BRAIN)
-            self._server_part("brain", span, attr.SPAN_SERVER_DECIDE, _BRAIN_SERVER)
+            dark = self._server_part("brain", span, attr.SPAN_SERVER_DECIDE, _BRAIN_SERVER)
             index = span.integer(attr.TURN_INDEX)
             if index is not None:
-                self._label("brain", span.start_ns, span.end_ns, str(index))
+                color = "white" if dark else "black"
+                self._label("brain", span.start_ns, span.end_ns, str(index), color)
 
     def tools(self) -> None:
         for span in self._episode.tools:
@@ -94,7 +96,8 @@ class _Lanes:
             color = _FAILED if failed else (_TOOL if moved else _TOOL_STILL)
             self._bar("tools", span, color)
             name = span.name.removeprefix(attr.SPAN_TOOL_PREFIX)
-            self._label("tools", span.start_ns, span.end_ns, name)
+            color = "black" if not (failed or moved) else "white"
+            self._label("tools", span.start_ns, span.end_ns, name, color)
 
     def chunks(self) -> None:
         good = {span.span_id for span in delivered(self._episode)}
@@ -134,7 +137,7 @@ class _Lanes:
         for side in ("top", "right", "left"):
             axes.spines[side].set_visible(False)
         axes.tick_params(axis="y", length=0)
-        axes.set_title(_title(self._episode), loc="left", fontsize=11)
+        axes.set_title(_title(self._episode), loc="left", fontsize=11, parse_math=False)
         self._legend()
 
     def _legend(self) -> None:
@@ -176,7 +179,9 @@ class _Lanes:
             linewidth=0.4,
         )
 
-    def _server_part(self, lane: str, span: SpanRecord, name: str, color: str) -> None:
+    def _server_part(self, lane: str, span: SpanRecord, name: str, color: str) -> bool:
+        """Draw the server's share of a call inside it. False if there is no span of it."""
+        drawn = False
         for child in self._episode.below(span):
             if child.name == name:
                 start_ns, end_ns = on_clock_of(span, child, self._episode.clock_offset_s)
@@ -187,6 +192,8 @@ class _Lanes:
                     height=_HALF_HEIGHT,
                     color=color,
                 )
+                drawn = True
+        return drawn
 
     def _held(self, span: SpanRecord, steps: int) -> None:
         """A red strip under a tool, as long as its share of held ticks; not where they were."""
@@ -207,10 +214,10 @@ class _Lanes:
     def _label(
         self, lane: str, start_ns: int, end_ns: int, text: str, color: str = "black"
     ) -> None:
-        """Text inside a bar if the bar is wide enough for it, about 6.5 px a character."""
+        """Text inside a bar if the bar is wide enough for it, about 7.5 px a character."""
         whole_s = max(self._s(self._end_ns), 1e-3)
         width_px = (end_ns - start_ns) / 1e9 / whole_s * WIDTH_IN * DPI * 0.88
-        room = int(width_px / 6.5)
+        room = int(width_px / 7.5)
         if room < 1 or (room < len(text) and room < 4):
             return
         shown = text if len(text) <= room else text[: room - 1] + "…"
@@ -223,6 +230,7 @@ class _Lanes:
             fontsize=8,
             color=color,
             clip_on=True,
+            parse_math=False,
         )
 
 
@@ -242,7 +250,7 @@ def _title(episode: EpisodeTrace) -> str:
         ]
     else:
         parts.append("still running, or lost")
-    first = "  ·  ".join(parts)
+    first = "  ·  ".join(one_line(part, 80) for part in parts)
     clocks = episode_clocks(episode)
     steps = sum(item.env_steps or 0 for item in clocks.intervals)
     second = f"{len(answered(episode))} turns, {len(delivered(episode))} chunks"
