@@ -2,9 +2,105 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import numpy as np
 from _support_load import PROMPT, Sample
 from _support_process import Child
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from robot_sdk.policy_client import RemotePolicyStream
+
+POLICY = "bench"
+_REQUEST_TIMEOUT_S = 30.0
 
 
-def product_server(delay_s, per_item_s) -> tuple[Child, str]:
-    raise NotImplementedError
+def start_product_server(
+    delay_s: float = 0.0, per_item_s: float = 0.0, *settings: str
+) -> tuple[Child, str]:
+    """A policy server with the benchmark's policy alone, all else at its default.
+
+    Args:
+        settings: More `section.key=value`.
+
+    Returns:
+        The server and its address.
+    """
+    policy = f"""
+[server]
+port = 0
+roles = ["policy"]
+log_level = "warning"
+
+[policies.{POLICY}]
+kind = "factory"
+factory = "_support_policy:make_policy"
+options = {{ delay_s = {delay_s}, per_item_s = {per_item_s} }}
+"""
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+        config.write(policy)
+        config.flush()
+        arguments = [sys.executable, "-m", "server", "--config", config.name]
+        for setting in settings:
+            arguments += ["--set", setting]
+        server = Child(arguments)
+        while True:
+            line = server.read_line(60.0)
+            if line.startswith("listening on "):
+                return server, line.rpartition(" ")[2]
+
+
+class ProductSession:
+    """One robot: a client of its own, an episode and one open policy stream."""
+
+    def __init__(self, address: str, robot: int) -> None:
+        from _support_policy import BASE_RGB, STATE, WRIST_RGB
+        from robot_sdk.client import connect
+        from robot_sdk.chunks import ChunkArrival, PolicyObservation
+        from robot_sdk.observation import Observation
+
+        self._arrival, self._observation, self._request = (
+            ChunkArrival,
+            Observation,
+            PolicyObservation,
+        )
+        self._keys = (BASE_RGB, WRIST_RGB, STATE)
+        self._client = connect(address)
+        self._episode = self._client.episode(
+            task=PROMPT, robot_id=f"robot-{robot}", policies=(POLICY,), uses_brain=False
+        )
+        self._episode.__enter__()
+        self._stream: RemotePolicyStream = self._episode.open_policy(
+            POLICY, PROMPT, self._keys, control_hz=20.0
+        )
+        self._sequence = 0
+
+    def request(self, sample: Sample) -> NDArray[np.floating]:
+        base, wrist, state = self._keys
+        self._stream.send(
+            self._request(
+                sequence=self._sequence,
+                control_step=self._sequence,
+                observation=self._observation(
+                    tensors={state: sample.state},
+                    images={base: sample.base_rgb, wrist: sample.wrist_rgb},
+                ),
+                buffered_steps=5,
+            )
+        )
+        if not self._stream.wait(_REQUEST_TIMEOUT_S):
+            raise TimeoutError(f"no answer to observation {self._sequence}")
+        (result,) = self._stream.poll()
+        if not isinstance(result, self._arrival) or result.sequence != self._sequence:
+            raise RuntimeError(f"observation {self._sequence} got {result}")
+        self._sequence += 1
+        actions: NDArray[np.floating] = result.actions
+        return actions
+
+    def close(self) -> None:
+        self._stream.close()
+        self._episode.__exit__(None, None, None)
+        self._client.close()

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from _support_process import BENCH_FOLDER, Child, cpu_s
-from _support_product import product_server
+from _support_product import start_product_server
 from _support_stats import Quantiles, Spread, machine_line
 
 SIDES = ("openpi", "product")
@@ -142,7 +142,7 @@ class Side:
 
 def _start_server(side: str, delay_s: float, per_item_s: float) -> tuple[Child, str]:
     if side == "product":
-        return product_server(delay_s, per_item_s)
+        return start_product_server(delay_s, per_item_s)
     if side in FRONT_ENDS:
         server = Child([sys.executable, str(BENCH_FOLDER / "_support_front_end.py"), side])
         return server, server.read_line(60.0).rpartition(" ")[2]
