@@ -103,6 +103,15 @@ class EpisodeRegistry:
         """Why the head of the queue is not inside. Empty: nobody waits."""
         return self._reason if self.queued() else ""
 
+    @property
+    def num_active(self) -> int:
+        """May be read from another thread, as may `num_queued`."""
+        return self._admitted_total - self._ended_total
+
+    @property
+    def num_queued(self) -> int:
+        return len(self.leases) - self.num_active
+
     def queued(self) -> list[Episode]:
         """In order of arrival."""
         return [episode for episode in self.leases if episode.phase is Phase.QUEUED]

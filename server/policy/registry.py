@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Factories of the policies that come with the project, by `kind`.
-BUILT_IN = {"flow": "server.policy.flow.policy:FlowPolicy"}
+BUILT_IN = {"flow": "server.policy.flow_adapter:FlowAdapter"}
 
 
 def factory_path(kind: str, factory: str) -> str:

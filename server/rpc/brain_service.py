@@ -1,0 +1,333 @@
+"""BrainService: one Decide per turn, run at most once to its commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+
+from robot_sdk.api.v1 import brain_pb2, brain_pb2_grpc
+from robot_sdk.clock import Clock, to_ns
+from robot_sdk.errors import (
+    BadModelOutputError,
+    CancelledByServerError,
+    DeadlineExceededError,
+    EpisodeEndedError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
+from robot_sdk.telemetry import Telemetry, parent_from, spans
+from robot_sdk.telemetry import attributes as attr
+
+from server.brain.interface import Finished, Reasoning, Sampling, Text, Timing, ToolCall, Turn
+from server.brain.transcript import Draft, Output
+from server.core.turns import Attempt, Replay
+from server.rpc.calls import ActiveCall
+from server.rpc.errors import translated
+from server.rpc.hub import EpisodeHub, LiveEpisode, TurnRecord
+from server.rpc.services import Services
+
+_FINISH_REASONS = {
+    "stop": brain_pb2.FINISH_REASON_STOP,
+    "length": brain_pb2.FINISH_REASON_LENGTH,
+    "aborted": brain_pb2.FINISH_REASON_ABORTED,
+}
+#: Pictures above this are checked in a thread: hashing them would hold up the event loop.
+_BIG_REQUEST_BYTES = 256 * 1024
+
+
+class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
+    """Translates between the stream and an engine; keeps transcript and turn log in step."""
+
+    def __init__(
+        self,
+        hub: EpisodeHub,
+        services: Services,
+        clock: Clock,
+        telemetry: Telemetry,
+        max_turns: int | None,
+    ) -> None:
+        self._hub = hub
+        self._services = services
+        self._clock = clock
+        self._telemetry = telemetry
+        self._max_turns = max_turns
+
+    @translated
+    async def Decide(
+        self, request: brain_pb2.DecideRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> None:
+        received_s = self._clock.now_s()
+        live = self._hub.authorise(request.episode)
+        if self._services.brain is None or not live.lease.info.uses_brain:
+            raise UnsupportedError(
+                "this episode was opened without the brain, or this server has none",
+                field="uses_brain",
+            )
+        begun = live.turns.begin(request.turn_index)
+        if isinstance(begun, Replay):
+            self._services.brain_totals.replayed += 1
+            await self._replay(request, begun.record, context, received_s)
+            return
+        call = ActiveCall()
+        live.calls.add(call)
+        timer: asyncio.TimerHandle | None = None
+        if request.HasField("deadline_s"):
+            timer = asyncio.get_running_loop().call_later(
+                max(request.deadline_s, 0.0),
+                call.stop,
+                DeadlineExceededError(
+                    "the turn took longer than its deadline",
+                    field="deadline_s",
+                    value=request.deadline_s,
+                ),
+            )
+        try:
+            with call.running():
+                record, first_s = await self._run(request, live, begun, context, received_s)
+        except BaseException as error:
+            self._services.brain_totals.aborted += 1
+            self._record_span(request, live, received_s, None, None, error)
+            raise
+        finally:
+            live.turns.abandon(begun)
+            live.calls.discard(call)
+            if timer is not None:
+                timer.cancel()
+        # Committed: from here on a broken stream costs the client a replay and nothing else.
+        done_s = self._clock.now_s()
+        self._record_span(request, live, received_s, record, first_s, None)
+        for tool_call in record.tool_calls:
+            await context.write(_tool_call(tool_call))
+        await context.write(
+            self._done(request.turn_index, record, received_s, done_s, first_s)
+        )
+
+    async def _run(
+        self,
+        request: brain_pb2.DecideRequest,
+        live: LiveEpisode,
+        attempt: Attempt,
+        context: grpc.aio.ServicerContext[Any, Any],
+        received_s: float,
+    ) -> tuple[TurnRecord, float | None]:
+        """The turn up to and including its commit; returns it and when its first token came."""
+        engine = self._services.brain
+        assert engine is not None
+        self._check_limit(live)
+        draft = await _draft(live, request)
+        tools = draft.tools or live.transcript.tools
+        turn = Turn(
+            episode_id=live.episode_id,
+            turn_index=request.turn_index,
+            messages=(*live.transcript.messages, *draft.messages),
+            tools=tools,
+            sampling=_sampling(request.sampling),
+            slack_s=request.slack_s if request.HasField("slack_s") else None,
+        )
+        await context.write(_accepted(received_s, replayed=False))
+        text: list[str] = []
+        reasoning: list[str] = []
+        tool_calls: list[ToolCall] = []
+        finished: Finished | None = None
+        first_s: float | None = None
+        async with aclosing(engine.decide(turn)) as events:
+            async for event in events:
+                first_s = self._clock.now_s() if first_s is None else first_s
+                if isinstance(event, Text):
+                    text.append(event.text)
+                    await context.write(
+                        brain_pb2.DecideResponse(text=brain_pb2.TextDelta(text=event.text))
+                    )
+                elif isinstance(event, Reasoning):
+                    reasoning.append(event.text)
+                    await context.write(
+                        brain_pb2.DecideResponse(reasoning=brain_pb2.ReasoningDelta(text=event.text))
+                    )
+                elif isinstance(event, ToolCall):
+                    tool_calls.append(event)
+                else:
+                    finished = event
+        if finished is None:
+            raise BadModelOutputError("the engine ended the turn without saying that it finished")
+        if finished.finish_reason == "aborted":
+            raise CancelledByServerError("the engine gave up the turn")
+        _check_ids(tool_calls)
+        output = Output("".join(text), "".join(reasoning), tuple(tool_calls))
+        if finished.usage is None:
+            finished = Finished(
+                finished.finish_reason, live.transcript.usage(draft, output), finished.timing
+            )
+        record = TurnRecord(output.reasoning, output.text, output.tool_calls, finished)
+        live.turns.commit(attempt, record)
+        live.transcript.append(draft, output)
+        self._services.brain_totals.committed += 1
+        return record, first_s
+
+    def _check_limit(self, live: LiveEpisode) -> None:
+        if self._max_turns is not None and live.turns.num_committed >= self._max_turns:
+            raise EpisodeEndedError(
+                "the episode has had all its turns",
+                field="turn_index",
+                value=live.turns.num_committed,
+                allowed=(f"at most {self._max_turns} turns (episodes.max_turns)",),
+            )
+
+    async def _replay(
+        self,
+        request: brain_pb2.DecideRequest,
+        record: TurnRecord,
+        context: grpc.aio.ServicerContext[Any, Any],
+        received_s: float,
+    ) -> None:
+        await context.write(_accepted(received_s, replayed=True))
+        if record.reasoning:
+            await context.write(
+                brain_pb2.DecideResponse(reasoning=brain_pb2.ReasoningDelta(text=record.reasoning))
+            )
+        if record.text:
+            await context.write(
+                brain_pb2.DecideResponse(text=brain_pb2.TextDelta(text=record.text))
+            )
+        for tool_call in record.tool_calls:
+            await context.write(_tool_call(tool_call))
+        # The times of the first run would be wrong for this one.
+        replayed = TurnRecord(
+            record.reasoning,
+            record.text,
+            record.tool_calls,
+            Finished(record.finished.finish_reason, record.finished.usage, Timing()),
+        )
+        await context.write(
+            self._done(request.turn_index, replayed, received_s, self._clock.now_s(), None)
+        )
+
+    def _done(
+        self,
+        turn_index: int,
+        record: TurnRecord,
+        received_s: float,
+        done_s: float,
+        first_s: float | None,
+    ) -> brain_pb2.DecideResponse:
+        engine = self._services.brain
+        assert engine is not None
+        usage, timing = record.finished.usage, record.finished.timing
+        assert usage is not None
+        return brain_pb2.DecideResponse(
+            done=brain_pb2.DecideDone(
+                turn_index=turn_index,
+                finish_reason=_FINISH_REASONS[record.finished.finish_reason],
+                usage=brain_pb2.TokenUsage(
+                    input_tokens=usage.input_tokens,
+                    cached_tokens=usage.cached_tokens,
+                    computed_tokens=usage.computed_tokens,
+                    output_tokens=usage.output_tokens,
+                    new_tokens=usage.new_tokens,
+                    num_images=usage.num_images,
+                    estimated=usage.estimated,
+                ),
+                timing=brain_pb2.BrainTiming(
+                    server_received_ns=to_ns(received_s),
+                    server_done_ns=to_ns(done_s),
+                    queue_s=timing.queue_s,
+                    preprocess_s=timing.preprocess_s,
+                    prefill_s=timing.prefill_s,
+                    decode_s=timing.decode_s,
+                    time_to_first_token_s=None if first_s is None else first_s - received_s,
+                    modelled_delay_s=timing.modelled_delay_s,
+                ),
+                engine=engine.info.engine,
+                model=engine.info.model,
+            )
+        )
+
+    def _record_span(
+        self,
+        request: brain_pb2.DecideRequest,
+        live: LiveEpisode,
+        received_s: float,
+        record: TurnRecord | None,
+        first_s: float | None,
+        error: BaseException | None,
+    ) -> None:
+        end_s = self._clock.now_s()
+        engine = self._services.brain
+        assert engine is not None
+        done = None if record is None else self._done(request.turn_index, record, received_s, end_s, first_s).done
+        attributes = spans.decide(
+            turn_index=request.turn_index,
+            usage=None if done is None else done.usage,
+            timing=None if done is None else done.timing,
+            engine=engine.info.engine,
+            model=engine.info.model,
+            finish_reason=None if record is None else record.finished.finish_reason,
+            slack_s=request.slack_s if request.HasField("slack_s") else None,
+        )
+        attributes[attr.EPISODE_ID] = live.episode_id
+        if error is not None:
+            attributes[attr.BRAIN_ERROR] = type(error).__name__
+        self._telemetry.record_span(
+            attr.SPAN_SERVER_DECIDE,
+            received_s,
+            end_s,
+            parent=parent_from(request.trace),
+            attributes=attributes,
+            error=error,
+        )
+
+
+async def _draft(live: LiveEpisode, request: brain_pb2.DecideRequest) -> Draft:
+    if request.ByteSize() < _BIG_REQUEST_BYTES:
+        return live.transcript.draft(request.turn_index, request.new_messages, request.tools)
+    return await asyncio.to_thread(
+        live.transcript.draft, request.turn_index, request.new_messages, request.tools
+    )
+
+
+def _sampling(sampling: brain_pb2.Sampling) -> Sampling:
+    temperature = sampling.temperature if sampling.HasField("temperature") else None
+    if temperature is not None and not temperature >= 0:
+        raise InvalidArgumentError(
+            "the temperature may not be negative",
+            field="sampling.temperature",
+            value=temperature,
+            allowed=(">= 0",),
+        )
+    return Sampling(
+        temperature=temperature,
+        top_p=sampling.top_p if sampling.HasField("top_p") else None,
+        max_output_tokens=(
+            sampling.max_output_tokens if sampling.HasField("max_output_tokens") else None
+        ),
+        seed=sampling.seed if sampling.HasField("seed") else None,
+    )
+
+
+def _check_ids(tool_calls: Sequence[ToolCall]) -> None:
+    ids = [call.tool_call_id for call in tool_calls]
+    if len(set(ids)) != len(ids) or "" in ids:
+        raise BadModelOutputError(
+            "the engine gave tool calls without an id of their own",
+            field="tool_call_id",
+            value=", ".join(ids),
+        )
+
+
+def _accepted(received_s: float, replayed: bool) -> brain_pb2.DecideResponse:
+    return brain_pb2.DecideResponse(
+        accepted=brain_pb2.DecideAccepted(server_received_ns=to_ns(received_s), replayed=replayed)
+    )
+
+
+def _tool_call(call: ToolCall) -> brain_pb2.DecideResponse:
+    return brain_pb2.DecideResponse(
+        tool_call=brain_pb2.ToolCall(
+            tool_call_id=call.tool_call_id, name=call.name, arguments_json=call.arguments_json
+        )
+    )
+
+

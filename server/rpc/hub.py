@@ -1,0 +1,353 @@
+"""The living episodes as the servicers see them: leases, mailboxes, turns, calls.
+
+The hub does what the pure registry decides. It is called on the event loop only. One ticker drives
+expiry and admission; every change that may free or take a place is followed by a step at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from robot_sdk.api.v1 import common_pb2, episode_pb2
+from robot_sdk.clock import Clock, pause
+from robot_sdk.errors import (
+    CancelledByServerError,
+    EpisodeError,
+    FencedError,
+    RobotSdkError,
+    to_detail,
+)
+from robot_sdk.telemetry import Telemetry, parent_from
+from robot_sdk.telemetry import attributes as attr
+
+from server.brain.interface import Finished, ToolCall
+from server.brain.transcript import Transcript
+from server.config import EpisodesSection
+from server.core.drain import Drain
+from server.core.leases import (
+    Attachment,
+    EndCause,
+    Episode,
+    EpisodeInfo,
+    Phase,
+    Reference,
+    ended_error,
+)
+from server.core.registry import AdmittedEvent, EpisodeRegistry, Place, RemovedEvent
+from server.core.turns import TurnLog
+from server.rpc.calls import ActiveCall
+from server.rpc.mailbox import Mailbox
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """What a committed turn said, for replay."""
+
+    reasoning: str
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    finished: Finished
+
+
+@dataclass
+class LiveEpisode:
+    """What the server keeps for one episode beside its lease."""
+
+    lease: Episode
+    trace: common_pb2.TraceContext
+    mailbox: Mailbox
+    transcript: Transcript = field(default_factory=Transcript)
+    turns: TurnLog[TurnRecord] = field(default_factory=TurnLog)
+    calls: set[ActiveCall] = field(default_factory=set)
+    chunks_served: int = 0
+    robot_state: episode_pb2.RobotState | None = None
+    told_place: Place | None = None
+
+    @property
+    def episode_id(self) -> str:
+        return self.lease.episode_id
+
+
+class EpisodeHub:
+    """See the module."""
+
+    def __init__(
+        self,
+        registry: EpisodeRegistry,
+        settings: EpisodesSection,
+        boot_id: str,
+        clock: Clock,
+        telemetry: Telemetry,
+    ) -> None:
+        self.registry = registry
+        self.boot_id = boot_id
+        self._settings = settings
+        self._clock = clock
+        self._telemetry = telemetry
+        self._live: dict[str, LiveEpisode] = {}
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(list(self._live.values()))
+
+    @property
+    def drain(self) -> Drain | None:
+        return self.registry.drain
+
+    async def tick_forever(self) -> None:
+        """The one ticker. A fault in a step is logged and does not end it."""
+        while True:
+            await pause(self._settings.tick_s)
+            try:
+                self.step()
+            except Exception:
+                _log.exception("a step of the episode hub failed")
+
+    def step(self) -> None:
+        """Do what is due now."""
+        now_s = self._clock.now_s()
+        for event in self.registry.step(now_s):
+            if isinstance(event, AdmittedEvent):
+                self._tell_admitted(self._live[event.episode.episode_id])
+            elif isinstance(event, RemovedEvent):
+                error = ended_error(event.episode.episode_id, event.cause)
+                self._close(event.episode, event.cause, error)
+        self._tell_places(now_s)
+
+    def open(
+        self, info: EpisodeInfo, trace: common_pb2.TraceContext
+    ) -> tuple[LiveEpisode, Attachment, Mailbox]:
+        """Take or join a place; the Run stream then sends what comes into the mailbox."""
+        now_s = self._clock.now_s()
+        attachment = self.registry.open(info, now_s)
+        lease = self.registry.leases.get(attachment.episode_id)
+        assert lease is not None
+        live = self._live.get(attachment.episode_id)
+        if live is None:
+            live = self._live[attachment.episode_id] = LiveEpisode(lease, trace, Mailbox())
+            _log.info(
+                "episode %s: opened by robot %r, task %r",
+                _short(live.episode_id),
+                info.robot_id,
+                info.task,
+            )
+        else:
+            self._take_over(live)
+        if lease.phase is Phase.ADMITTED:
+            self._tell_admitted(live)
+        mailbox = live.mailbox
+        self.step()
+        return live, attachment, mailbox
+
+    def resume(self, reference: Reference) -> tuple[LiveEpisode, Attachment, Mailbox]:
+        """Attach a new Run stream to an admitted episode."""
+        attachment = self.registry.leases.resume(reference, self._clock.now_s())
+        live = self._live[attachment.episode_id]
+        self._take_over(live)
+        self._tell_admitted(live)
+        _log.info("episode %s: resumed, epoch %d", _short(live.episode_id), live.lease.epoch)
+        return live, attachment, live.mailbox
+
+    def heartbeat(
+        self, attachment: Attachment, state: episode_pb2.RobotState | None
+    ) -> float:
+        """Renew the lease; returns the seconds that remain."""
+        remaining_s = self.registry.leases.heartbeat(attachment, self._clock.now_s())
+        if state is not None:
+            self._live[attachment.episode_id].robot_state = state
+        return remaining_s
+
+    def detach(self, attachment: Attachment) -> None:
+        self.registry.leases.detach(attachment)
+
+    def end_by_robot(self, attachment: Attachment, request: episode_pb2.EndEpisode) -> None:
+        """The robot is done. Its stream gets Ended."""
+        self.registry.leases.heartbeat(attachment, self._clock.now_s())
+        live = self._live[attachment.episode_id]
+        if request.HasField("final_state"):
+            live.robot_state = request.final_state
+        now_s = self._clock.now_s()
+        lease = self.registry.end(live.episode_id, EndCause.ENDED_BY_ROBOT, now_s)
+        admitted_s = lease.admitted_s
+        ended = episode_pb2.Ended(
+            outcome=request.outcome,
+            committed_turns=live.turns.num_committed,
+            chunks_served=live.chunks_served,
+            duration_s=0.0 if admitted_s is None else now_s - admitted_s,
+        )
+        live.mailbox.finish(episode_pb2.RunResponse(ended=ended))
+        self._close(
+            lease,
+            EndCause.ENDED_BY_ROBOT,
+            ended_error(lease.episode_id, EndCause.ENDED_BY_ROBOT),
+            outcome=request.outcome,
+            reason=request.reason,
+        )
+        self.step()
+
+    def end_by_operator(self, episode_id: str, reason: str) -> LiveEpisode:
+        """End any living episode; its robot gets Revoked."""
+        lease = self.registry.end(episode_id, EndCause.ENDED_BY_OPERATOR, self._clock.now_s())
+        live = self._live[episode_id]
+        error = ended_error(episode_id, EndCause.ENDED_BY_OPERATOR)
+        if reason:
+            error = type(error)(f"{error.message}: {reason}", field="episode_id", value=episode_id)
+        self._close(lease, EndCause.ENDED_BY_OPERATOR, error, reason=reason)
+        self.step()
+        return live
+
+    def authorise(self, reference: common_pb2.EpisodeRef) -> LiveEpisode:
+        """The admitted episode a call belongs to. Raises what LeaseTable.authorise raises."""
+        lease = self.registry.leases.authorise(plain_reference(reference))
+        return self._live[lease.episode_id]
+
+    def begin_drain(self, deadline_s: float, reason: str) -> Drain:
+        """No new episodes; those at the door are sent away, those inside are told."""
+        now_s = self._clock.now_s()
+        drain = self.registry.begin_drain(now_s, deadline_s, reason)
+        _log.info(
+            "draining (%s): %d episodes have %.1f s",
+            reason,
+            len(self.registry.active()),
+            drain.remaining_s(now_s),
+        )
+        for lease in self.registry.queued():
+            self.registry.end(lease.episode_id, EndCause.SHUTDOWN, now_s)
+            self._close(lease, EndCause.SHUTDOWN, drain.refusal(now_s))
+        for live in self:
+            live.mailbox.put(
+                episode_pb2.RunResponse(
+                    draining=episode_pb2.Draining(
+                        deadline_s=drain.remaining_s(now_s), reason=drain.reason
+                    )
+                )
+            )
+        return drain
+
+    def end_all(self) -> None:
+        """The process is about to stop."""
+        now_s = self._clock.now_s()
+        for live in self:
+            lease = self.registry.end(live.episode_id, EndCause.SHUTDOWN, now_s)
+            self._close(lease, EndCause.SHUTDOWN, ended_error(live.episode_id, EndCause.SHUTDOWN))
+
+    def _take_over(self, live: LiveEpisode) -> None:
+        error = FencedError("a newer stream of this episode has taken over")
+        live.mailbox.finish(_revoked(error))
+        live.mailbox = Mailbox()
+        live.told_place = None
+        drain = self.registry.drain
+        if drain is not None:
+            live.mailbox.put(
+                episode_pb2.RunResponse(
+                    draining=episode_pb2.Draining(
+                        deadline_s=drain.remaining_s(self._clock.now_s()), reason=drain.reason
+                    )
+                )
+            )
+
+    def _tell_admitted(self, live: LiveEpisode) -> None:
+        lease = live.lease
+        limits = episode_pb2.EpisodeLimits(
+            max_turns=self._settings.max_turns, max_duration_s=self._settings.max_duration_s
+        )
+        queued_s = lease.queued_s(self._clock.now_s())
+        live.mailbox.put(
+            episode_pb2.RunResponse(
+                admitted=episode_pb2.Admitted(
+                    episode_id=lease.episode_id,
+                    episode_secret=lease.secret,
+                    server_boot_id=self.boot_id,
+                    epoch=lease.epoch,
+                    lease_ttl_s=self._settings.lease_ttl_s,
+                    heartbeat_interval_s=self._settings.heartbeat_interval_s,
+                    limits=limits,
+                    queued_s=queued_s,
+                    committed_turns=live.turns.num_committed,
+                )
+            )
+        )
+        if lease.epoch == 1:
+            _log.info("episode %s: admitted after %.2f s", _short(lease.episode_id), queued_s)
+
+    def _tell_places(self, now_s: float) -> None:
+        for place in self.registry.places(now_s):
+            live = self._live[place.episode_id]
+            if _is_news(live.told_place, place):
+                live.told_place = place
+                live.mailbox.put(
+                    episode_pb2.RunResponse(
+                        queued=episode_pb2.Queued(
+                            position=place.position,
+                            num_waiting=place.num_waiting,
+                            expected_wait_s=place.expected_wait_s,
+                            reason=place.reason,
+                            heartbeat_interval_s=self._settings.heartbeat_interval_s,
+                            lease_ttl_s=self._settings.lease_ttl_s,
+                        )
+                    )
+                )
+
+    def _close(
+        self,
+        lease: Episode,
+        cause: EndCause,
+        error: RobotSdkError,
+        outcome: int = episode_pb2.EPISODE_OUTCOME_UNSPECIFIED,
+        reason: str = "",
+    ) -> None:
+        """Let go of everything an ended episode had. Its place is free already."""
+        live = self._live.pop(lease.episode_id)
+        live.mailbox.finish(_revoked(error))
+        for call in list(live.calls):
+            call.stop(CancelledByServerError(error.message, field=error.field, value=error.value))
+        now_s = self._clock.now_s()
+        _log.info("episode %s: %s %s", _short(lease.episode_id), cause.value, reason)
+        self._telemetry.record_span(
+            "server.episode",
+            lease.opened_s,
+            now_s,
+            parent=parent_from(live.trace),
+            attributes={
+                attr.EPISODE_ID: lease.episode_id,
+                attr.ROBOT_ID: lease.info.robot_id or None,
+                attr.RUN_ID: lease.info.run_id or None,
+                attr.TASK: lease.info.task or None,
+                attr.TASK_FAMILY: lease.info.task_family or None,
+                attr.QUEUED_S: lease.queued_s(now_s),
+                attr.OUTCOME: (
+                    episode_pb2.EpisodeOutcome.Name(outcome).removeprefix("EPISODE_OUTCOME_").lower()
+                    if outcome
+                    else None
+                ),
+                attr.END_REASON: reason or cause.value,
+            },
+        )
+
+
+def plain_reference(reference: common_pb2.EpisodeRef) -> Reference:
+    return Reference(
+        reference.episode_id, reference.episode_secret, reference.epoch, reference.server_boot_id
+    )
+
+
+def _revoked(error: RobotSdkError) -> episode_pb2.RunResponse:
+    return episode_pb2.RunResponse(revoked=episode_pb2.Revoked(error=to_detail(error)))
+
+
+def _is_news(told: Place | None, place: Place) -> bool:
+    """An expected wait that only counts down is no news."""
+    if told is None:
+        return True
+    return (
+        (told.position, told.num_waiting, told.reason)
+        != (place.position, place.num_waiting, place.reason)
+        or (told.expected_wait_s is None) != (place.expected_wait_s is None)
+    )
+
+
+def _short(episode_id: str) -> str:
+    return episode_id[:8]
