@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
@@ -104,8 +105,7 @@ def write_contact_sheet(frames: Sequence[Frame], path: Path, title: str) -> Path
 
 
 def _write_mp4(pictures: Sequence[Picture], path: Path) -> None:
-    import imageio_ffmpeg
-
+    imageio_ffmpeg = importlib.import_module("imageio_ffmpeg")
     height, width = pictures[0].shape[:2]
     writer = imageio_ffmpeg.write_frames(
         str(path), (width, height), fps=VIDEO_FPS, quality=7, macro_block_size=2

@@ -1,0 +1,30 @@
+"""`python -m sim`: see --help."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+try:
+    from sim.cli import demo, run
+except ModuleNotFoundError as missing:
+    sys.exit(f'error: {missing.name} is not installed; run: pip install -e ".[sim,server]"')
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 all well, 1 something failed, 2 wrong arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sim", description="LIBERO-PRO episodes through a server."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    run.add_arguments(commands.add_parser("run", help="run episodes", allow_abbrev=False))
+    demo.add_arguments(commands.add_parser("demo", help="two robots, one place on the server"))
+    args = parser.parse_args(arguments)
+    if args.command == "run":
+        return run.run(args)
+    return demo.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

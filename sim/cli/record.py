@@ -1,0 +1,148 @@
+"""One line of a run's result file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from robot_sdk.results import ClockSample, EpisodeResult
+from robot_sdk.trace.stats import Summary
+from sim.cli.plan import Job
+from sim.libero.env import CONTROL_HZ
+from sim.libero.robot import LiberoRobot
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """One episode of a run. Steps are control steps, times seconds.
+
+    Attributes:
+        reason: One word: why it ended, or why it does not count as a success.
+        steps: Control steps with a tool running; `policy_steps` + `scripted_steps`.
+        policy_share: Share of `steps` during which the policy was in charge. None: no steps.
+        success_step: Step after which LIBERO's goal first held. None: never.
+        success_at_end: Whether it held when the episode ended. None: unknown.
+        grasps: Who grasped what, and when.
+        wall_time_s: The whole episode, with building the environment and waiting at the door.
+        clocks: Quantiles of the three clocks, seconds.
+        turns: Per turn: brain latency, env-step gap in steps, wall-clock gap.
+        files: Films, by kind.
+    """
+
+    suite: str
+    task: int
+    init: int
+    success: bool
+    reason: str
+    detail: str
+    wall_time_s: float
+    outcome: str = "aborted"
+    language: str = ""
+    episode_id: str = ""
+    steps: int = 0
+    policy_steps: int = 0
+    scripted_steps: int = 0
+    policy_share: float | None = None
+    brain_turns: int = 0
+    invalid_calls: int = 0
+    chunks: int = 0
+    starved_ticks: int = 0
+    start_wait_ticks: int = 0
+    idle_ticks: int = 0
+    overrun_ticks: int = 0
+    queued_s: float = 0.0
+    success_step: int | None = None
+    success_at_end: bool | None = None
+    grasps: Sequence[Mapping[str, Any]] = ()
+    clocks: Mapping[str, Any] = field(default_factory=dict)
+    turns: Sequence[Sequence[float | None]] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def job(self) -> Job:
+        """The episode it tells about."""
+        return Job(self.suite, self.task, self.init)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def record_of(
+    job: Job,
+    robot: LiberoRobot,
+    result: EpisodeResult,
+    wall_time_s: float,
+    files: Mapping[str, str],
+) -> EpisodeRecord:
+    """The record of an episode that was admitted. The simulator must not be running any more."""
+    steps = result.env_steps
+    return EpisodeRecord(
+        suite=job.suite,
+        task=job.task_index,
+        init=job.init_index,
+        success=result.success,
+        reason=result.reason,
+        detail=result.detail,
+        wall_time_s=wall_time_s,
+        outcome=result.outcome,
+        language=robot.env.language,
+        episode_id=result.episode_id,
+        steps=steps,
+        policy_steps=result.policy_steps,
+        scripted_steps=result.scripted_steps,
+        policy_share=result.policy_steps / steps if steps else None,
+        brain_turns=result.turns,
+        invalid_calls=result.invalid_calls,
+        chunks=result.chunks,
+        starved_ticks=result.starved_ticks,
+        start_wait_ticks=result.start_wait_ticks,
+        idle_ticks=result.idle_ticks,
+        overrun_ticks=result.overrun_ticks,
+        queued_s=result.queued_s,
+        success_step=robot.success_step,
+        success_at_end=robot.env.success(),
+        grasps=[asdict(grasp) for grasp in robot.grasps.grasps],
+        clocks=clock_quantiles(result.samples),
+        turns=[[sample.brain_s, sample.gap_steps, sample.gap_wall_s] for sample in result.samples],
+        files=files,
+    )
+
+
+def failed_record(job: Job, reason: str, detail: str, wall_time_s: float = 0.0) -> EpisodeRecord:
+    """The record of an episode that never ran to an end of its own."""
+    return EpisodeRecord(
+        suite=job.suite,
+        task=job.task_index,
+        init=job.init_index,
+        success=False,
+        reason=reason,
+        detail=detail,
+        wall_time_s=wall_time_s,
+    )
+
+
+def clock_quantiles(samples: Iterable[ClockSample]) -> dict[str, Any]:
+    """The three clocks: count, median, P90, P99 and maximum of each, seconds."""
+    samples = list(samples)
+    gaps = [sample.gap_steps for sample in samples if sample.gap_steps is not None]
+    walls = [sample.gap_wall_s for sample in samples if sample.gap_wall_s is not None]
+    return {
+        "brain_latency_s": quantiles([sample.brain_s for sample in samples]),
+        "env_step_gap_s": quantiles([steps / CONTROL_HZ for steps in gaps]),
+        "wall_clock_gap_s": quantiles(walls),
+        "zero_step_intervals": sum(steps == 0 for steps in gaps),
+    }
+
+
+def quantiles(values: Sequence[float]) -> dict[str, float | int | None]:
+    """Count, median, P90, P99, maximum; None where there are no values."""
+    summary = Summary.of(values)
+    return {
+        "count": summary.count,
+        "p50": summary.p50,
+        "p90": summary.p90,
+        "p99": summary.p99,
+        "max": summary.max,
+    }
