@@ -178,23 +178,25 @@ class QueueProcessor(SpanProcessor):
                     return
                 batch = self._take()
                 dropped = self._dropped
-            lost = self._write(batch, dropped)
+            lost, refused = self._write(batch, dropped)
             with self._condition:
                 self._settle(len(batch), lost)
-                if lost and self._closing:
-                    # At exit one failure is enough: do not wait for the rest to fail one by one.
+                if refused and self._closing:
+                    # At exit one refusal is enough: do not wait for the rest to fail one by one.
                     self._settle(len(self._queue), len(self._queue))
                     self._queue.clear()
 
     def _take(self) -> list[ReadableSpan]:
         return [self._queue.popleft() for _ in range(min(self._batch, len(self._queue)))]
 
-    def _write(self, batch: Sequence[ReadableSpan], dropped: int) -> int:
+    def _write(self, batch: Sequence[ReadableSpan], dropped: int) -> tuple[int, bool]:
+        """How many of the batch are lost, and whether the sink itself said so."""
         try:
-            return self._sink.write(batch, dropped)
+            lost = self._sink.write(batch, dropped)
         except Exception:
             _logger.warning("%s: %d spans lost", self._name, len(batch), exc_info=True)
-            return len(batch)
+            return len(batch), False
+        return lost, lost > 0
 
     def _settle(self, num_handled: int, num_lost: int) -> None:
         self._handled += num_handled
@@ -204,7 +206,8 @@ class QueueProcessor(SpanProcessor):
     def _drain(self) -> None:
         while self._queue:
             batch = self._take()
-            self._settle(len(batch), self._write(batch, self._dropped))
+            lost, _ = self._write(batch, self._dropped)
+            self._settle(len(batch), lost)
 
     def _finish(self) -> None:
         self._closed = True

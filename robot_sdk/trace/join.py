@@ -51,9 +51,8 @@ class EpisodeTrace:
         return None if self.root is None else self.root.number(attr.CLOCK_BOUND_S)
 
     def named(self, name: str) -> list[SpanRecord]:
-        """Spans of one name, by turn index where they have one, else by start."""
-        spans = [span for span in self.spans if span.name == name]
-        return sorted(spans, key=lambda span: (span.integer(attr.TURN_INDEX) or 0, span.start_ns))
+        """Spans of one name, by start."""
+        return [span for span in self.spans if span.name == name]
 
     @property
     def tools(self) -> list[SpanRecord]:

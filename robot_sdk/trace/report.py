@@ -8,7 +8,7 @@ Definitions
     wall-clock gap: length of the interval on the wall.
     sums: latency of call n plus the interval n that follows it.
     zero-step interval: an interval without a control step.
-Failed decisions and failed chunks are counted but are in no distribution.
+Failed decisions and observations without an answer are counted but are in no distribution.
 """
 
 from __future__ import annotations
@@ -128,6 +128,9 @@ class EpisodeRow:
 
     Attributes:
         finished: Its own span was found; it is written when the episode ends.
+        chunks: Chunks that arrived.
+        unused_chunks: Of these, the ones of which no row was used.
+        failed_chunks: Observations that got no chunk.
         clock_offset_s: Server's monotonic clock minus the robot's.
         clock_bound_s: Largest error of the offset.
         clocks_s: The three clocks and their sums within this episode.
@@ -147,6 +150,7 @@ class EpisodeRow:
     turns: int
     failed_turns: int
     chunks: int
+    unused_chunks: int
     failed_chunks: int
     steps: int | None
     policy_steps: int | None
@@ -261,11 +265,24 @@ def answered(episode: EpisodeTrace) -> list[SpanRecord]:
 
 
 def delivered(episode: EpisodeTrace) -> list[SpanRecord]:
-    """The observations of an episode that got a chunk."""
+    """The observations of an episode that got an answer, of use or not.
+
+    Late ones belong to the distribution of round trips: without them it would look faster than it
+    is just when it is slow.
+    """
     return [
         span
         for span in episode.named(attr.SPAN_CHUNK)
-        if span.error is None and attr.CHUNK_ERROR not in span.attributes
+        if attr.CHUNK_ROUND_TRIP_S in span.attributes or span.error is None
+    ]
+
+
+def unused(episode: EpisodeTrace) -> list[SpanRecord]:
+    """The delivered chunks of which no row was used: late, outdated or refused."""
+    return [
+        span
+        for span in delivered(episode)
+        if attr.CHUNK_ERROR in span.attributes or span.error is not None
     ]
 
 
@@ -360,6 +377,7 @@ def _row(episode: EpisodeTrace, clocks: EpisodeClocks) -> EpisodeRow:
         turns=len(clocks.latencies_s),
         failed_turns=len(decides) - len(clocks.latencies_s),
         chunks=len(delivered(episode)),
+        unused_chunks=len(unused(episode)),
         failed_chunks=len(chunks) - len(delivered(episode)),
         steps=integer(attr.STEPS_TOTAL),
         policy_steps=integer(attr.STEPS_POLICY),

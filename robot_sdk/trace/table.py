@@ -195,8 +195,12 @@ def _notes(report: Report) -> list[str]:
     )
     if any(failed):
         lines.append(
-            f"failed and left out of the table: {failed[0]} brain calls, {failed[1]} chunks"
+            f"without an answer and left out of the table: {failed[0]} brain calls, "
+            f"{failed[1]} observations"
         )
+    unused = sum(row.unused_chunks for row in report.episodes)
+    if unused:
+        lines.append(f"{_count(unused, 'chunk')} arrived and no row was used (late or refused)")
     if report.orphan_spans:
         lines.append(
             f"{_count(report.orphan_spans, 'span')} of no episode: the parent is in no file (still "

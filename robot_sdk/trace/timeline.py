@@ -10,7 +10,7 @@ from robot_sdk.telemetry import attributes as attr
 from robot_sdk.trace.join import EpisodeTrace, on_clock_of
 from robot_sdk.trace.plain_text import one_line
 from robot_sdk.trace.reader import SpanRecord
-from robot_sdk.trace.report import Interval, answered, delivered, episode_clocks
+from robot_sdk.trace.report import Interval, answered, delivered, episode_clocks, unused
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,9 +100,10 @@ class _Lanes:
             self._label("tools", span.start_ns, span.end_ns, name, color)
 
     def chunks(self) -> None:
-        good = {span.span_id for span in delivered(self._episode)}
+        bad = {span.span_id for span in unused(self._episode)}
+        bad |= {span.span_id for span in self._episode.named(attr.SPAN_CHUNK) if span.error}
         for span in self._episode.named(attr.SPAN_CHUNK):
-            self._bar("policy chunks", span, _CHUNK if span.span_id in good else _FAILED)
+            self._bar("policy chunks", span, _FAILED if span.span_id in bad else _CHUNK)
             self._server_part("policy chunks", span, attr.SPAN_SERVER_CHUNK, _CHUNK_SERVER)
 
     def robot(self) -> None:

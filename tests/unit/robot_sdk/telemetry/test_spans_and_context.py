@@ -295,9 +295,7 @@ def test_the_env_step_gap_needs_steps_and_rate() -> None:
 
 def test_every_attribute_name_is_spelled_once() -> None:
     names = [
-        value
-        for key, value in vars(attr).items()
-        if key.isupper() and not key.startswith("SPAN_")
+        value for key, value in vars(attr).items() if key.isupper() and not key.startswith("SPAN_")
     ]
 
     assert len(names) == len(set(names))

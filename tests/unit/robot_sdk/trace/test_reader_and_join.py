@@ -112,7 +112,10 @@ def test_e7_dropped_spans_of_all_processes_are_summed(tmp_path: Path) -> None:
                     {
                         "resource": {
                             "attributes": [
-                                {"key": attr.SERVICE_INSTANCE_ID, "value": {"stringValue": instance}}
+                                {
+                                    "key": attr.SERVICE_INSTANCE_ID,
+                                    "value": {"stringValue": instance},
+                                }
                             ]
                         },
                         "scopeSpans": [

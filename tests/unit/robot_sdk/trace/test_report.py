@@ -91,7 +91,12 @@ def test_failed_brain_calls_and_chunks_are_counted_but_not_measured(make_run, tu
     episode = run.episode([turn(1.0, 0, 1.0)], finish=False)
     run.robot.record_span(attr.SPAN_DECIDE, 60.0, 99.0, parent=episode, error="gave up")
     run.robot.record_span(
-        attr.SPAN_CHUNK, 60.0, 99.0, parent=episode, attributes={attr.CHUNK_ERROR: "cancelled"}
+        attr.SPAN_CHUNK,
+        60.0,
+        99.0,
+        parent=episode,
+        attributes={attr.CHUNK_ERROR: "cancelled"},
+        error="cancelled",
     )
     episode.end()
 
@@ -100,6 +105,26 @@ def test_failed_brain_calls_and_chunks_are_counted_but_not_measured(make_run, tu
     assert report.clocks_s["brain_latency"].max == pytest.approx(1.0)
     assert report.chunk.total.count == 0
     assert (report.episodes[0].failed_turns, report.episodes[0].failed_chunks) == (1, 1)
+
+
+def test_a_late_chunk_stays_in_the_distribution_of_round_trips(make_run, turn) -> None:
+    run = make_run()
+    episode = run.episode([turn(1.0, 0, 1.0)], finish=False)
+    run.robot.record_span(
+        attr.SPAN_CHUNK,
+        60.0,
+        63.0,
+        parent=episode,
+        attributes={attr.CHUNK_ERROR: "late", attr.CHUNK_ROUND_TRIP_S: 3.0},
+        error="late",
+    )
+    episode.end()
+
+    report = _report(run)
+
+    assert report.chunk.total.max == pytest.approx(3.0)
+    (row,) = report.episodes
+    assert (row.chunks, row.unused_chunks, row.failed_chunks) == (1, 1, 0)
 
 
 def test_an_episode_that_still_runs_is_shown_with_what_it_has(make_run, turn) -> None:
