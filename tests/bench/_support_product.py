@@ -19,34 +19,36 @@ _REQUEST_TIMEOUT_S = 30.0
 
 
 def start_product_server(
-    delay_s: float = 0.0, per_item_s: float = 0.0, *settings: str
+    delay_s: float = 0.0, per_item_s: float = 0.0, brain: str = ""
 ) -> tuple[Child, str]:
-    """A policy server with the benchmark's policy alone, all else at its default.
+    """A server with the benchmark's policy alone, all else at its default.
 
     Args:
-        settings: More `section.key=value`.
+        delay_s: What the policy takes for a call.
+        per_item_s: And for each observation in it.
+        brain: Factory of a brain; empty for a server without one.
 
     Returns:
         The server and its address.
     """
-    policy = f"""
+    roles = '["policy", "brain"]' if brain else '["policy"]'
+    engine = f'[brain]\nengine = "factory"\nfactory = "{brain}"\n' if brain else ""
+    text = f"""
 [server]
 port = 0
-roles = ["policy"]
+roles = {roles}
 log_level = "warning"
 
 [policies.{POLICY}]
 kind = "factory"
 factory = "_support_policy:make_policy"
 options = {{ delay_s = {delay_s}, per_item_s = {per_item_s} }}
-"""
+
+{engine}"""
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
-        config.write(policy)
+        config.write(text)
         config.flush()
-        arguments = [sys.executable, "-m", "server", "--config", config.name]
-        for setting in settings:
-            arguments += ["--set", setting]
-        server = Child(arguments)
+        server = Child([sys.executable, "-m", "server", "--config", config.name])
         while True:
             line = server.read_line(60.0)
             if line.startswith("listening on "):
