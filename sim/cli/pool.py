@@ -105,11 +105,13 @@ class RobotPool:
                 yield record
 
     def close(self) -> None:
-        """End all robots; those that do not end in time are killed."""
+        """End all robots. Idle ones end by themselves; what does not end in time is killed."""
         robots = list(self._robots.values())
         self._robots.clear()
         for robot in robots:
-            robot.process.terminate()
+            self._dismiss(robot)
+            if robot.job is not None:
+                robot.process.terminate()
         deadline_s = SYSTEM_CLOCK.now_s() + _STOP_TIMEOUT_S
         for robot in robots:
             try:

@@ -10,17 +10,9 @@ from numpy.typing import NDArray
 
 from robot_sdk.clock import SYSTEM_CLOCK, Clock
 from robot_sdk.errors import InvalidArgumentError, nearest
-from robot_sdk.observation import Observation
+from robot_sdk.observation import PRIVILEGED_PREFIX, Observation
 from robot_sdk.robot import Action
-from server.policy.flow.features import (
-    CARRY_HEIGHT,
-    GRIPPER_QVEL,
-    PLACE_POS,
-    STATE,
-    TARGET_POS,
-    TARGET_QUAT,
-    TARGET_SIZE,
-)
+from server.policy.flow.features import GRIPPER_QVEL, INPUT_WIDTHS, STATE
 from sim.libero.env import ACTION_DIM, CONTROL_HZ, LiberoEnv
 from sim.libero.grasp_log import Actor, GraspLog
 from sim.libero.policy_inputs import PolicyTask
@@ -35,7 +27,7 @@ CAMERAS = {"agentview": "agentview", "wrist": "robot0_eye_in_hand"}
 _SENSORS = (STATE, GRIPPER_QVEL, "observation/joint_pos")
 _IMAGES = tuple(f"images/{name}" for name in CAMERAS)
 #: Ground truth about what the running policy was told to take; only there while a target is set.
-_PRIVILEGED = (TARGET_POS, TARGET_QUAT, TARGET_SIZE, PLACE_POS, CARRY_HEIGHT)
+_PRIVILEGED = tuple(key for key in INPUT_WIDTHS if key.startswith(PRIVILEGED_PREFIX))
 
 
 class LiberoRobot:
