@@ -68,7 +68,7 @@ pip_install() {
         "${index[@]}" "$@" </dev/null 2>&1 | tee "$LOG" | awk '
             /^Collecting / && ++n % 40 == 0 { print "setup:   " n " packages found"; fflush() }
             /^Installing collected/ { print "setup:   " n + 0 " packages to fetch; unpacking"; fflush() }
-            /^ERROR/ { print "setup:   " $0; fflush() }'
+            /^ERROR/ && !/Ignored the following/ { print "setup:   " substr($0, 1, 120); fflush() }'
 }
 
 fingerprint() {

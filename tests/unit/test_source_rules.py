@@ -160,3 +160,20 @@ def test_no_file_names(pattern, what):
         if (found := pattern.search(line))
     ]
     assert not faults, f"the repository must not hold {what}"
+
+
+def test_no_unit_test_sleeps():
+    faults = {
+        str(file): lines
+        for file in _python_files("tests/unit")
+        if (
+            lines := [
+                node.lineno
+                for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+                if isinstance(node, ast.Call) and _dotted(node.func) in ("time.sleep", "sleep")
+            ]
+        )
+    }
+    assert not faults, (
+        "use robot_sdk.clock.VirtualClock; what needs real time is an integration test"
+    )
