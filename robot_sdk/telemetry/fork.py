@@ -1,9 +1,12 @@
-"""Callbacks around `os.fork` for objects that own a lock and a thread."""
+"""Callbacks around `os.fork`, and at the end of what it made, for objects that own a thread."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sys
 import weakref
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -26,6 +29,18 @@ _forking: list[ForkAware] = []
 def watch(item: ForkAware) -> None:
     """Call the three methods of `item` around every fork for as long as it lives."""
     _objects.add(item)
+
+
+def at_worker_exit(close: Callable[[], object]) -> None:
+    """Call `close` when this process ends, if it is a worker of `multiprocessing`.
+
+    Such a worker, forked or served by a fork server, leaves through `os._exit`, which runs no
+    `atexit` handler; it runs only finalisers of `multiprocessing` made after its start.
+    """
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and multiprocessing.parent_process() is not None:
+        # Below 0: after the worker has joined its own children.
+        util.Finalize(None, close, exitpriority=-100)
 
 
 def _before() -> None:

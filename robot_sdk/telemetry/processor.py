@@ -50,7 +50,8 @@ class QueueProcessor(SpanProcessor):
     """A span processor with a bounded queue, one daemon thread and one sink.
 
     The thread starts with the first span. A forked child starts with an empty queue and its own
-    thread: what the parent had queued is the parent's to write.
+    thread: what the parent had queued is the parent's to write. A child that leaves through
+    `os._exit` must call `flush` before, unless it is a worker of `multiprocessing`.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class QueueProcessor(SpanProcessor):
         self._sink.after_fork_in_child()
 
     def _start_thread(self) -> None:
+        fork.at_worker_exit(self.shutdown)
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         try:
             self._thread.start()
