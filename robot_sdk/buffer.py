@@ -35,8 +35,10 @@ class ChunkBuffer:
     """
 
     def __init__(self, merge: MergeName = "replace") -> None:
-        """Args:
-        merge: "replace", "linear_blend" or "temporal_ensemble"; see `robot_sdk.merging`.
+        """An empty buffer.
+
+        Args:
+            merge: "replace", "linear_blend" or "temporal_ensemble"; see `robot_sdk.merging`.
         """
         if merge not in MERGE_FUNCTIONS:
             raise InvalidArgumentError(

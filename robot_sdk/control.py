@@ -60,7 +60,9 @@ class ControlLoop:
         guard: ActionGuard | None = None,
         on_state: Callable[[LoopState], None] | None = None,
     ) -> None:
-        """Args:
+        """A loop that starts with `__enter__`.
+
+        Args:
             robot: Called from the control thread only, from `__enter__` to `__exit__`.
             clock: Real time, except in tests.
             pace: "realtime" or "lockstep".
@@ -226,18 +228,20 @@ class ControlLoop:
             while True:
                 if self._is_stopping:
                     return None
-                wait_s = self._driver.wait_s()
+                due_s = self._driver.due_s()
+                remaining_s = None if due_s is None else due_s - self._clock.now_s()
+                is_due = remaining_s is not None and remaining_s <= 0
                 # A due tick goes before calls in real time, so that calls cannot starve it.
-                if wait_s == 0.0 and self._pace == "realtime":
+                if is_due and self._pace == "realtime":
                     return None
                 if self._jobs:
                     return self._jobs.popleft()
-                if wait_s == 0.0:
+                if is_due:
                     return None
-                if wait_s is None:
+                if remaining_s is None:
                     self._changed.wait()
                 else:
-                    self._clock.wait(self._changed, wait_s)
+                    self._clock.wait(self._changed, remaining_s)
 
     def _tick(self) -> None:
         if not self._driver.run() or self._on_state is None:

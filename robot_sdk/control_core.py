@@ -91,10 +91,12 @@ class ControlCore:
         estop: EstopLatch,
         on_finished: Callable[[], None] = lambda: None,
     ) -> None:
-        """Args:
-        guard: Last check of every action.
-        estop: The latch that ends everything.
-        on_finished: Called on the control thread whenever a run has ended.
+        """No source yet; the next tick has address 0.
+
+        Args:
+            guard: Last check of every action.
+            estop: The latch that ends everything.
+            on_finished: Called on the control thread whenever a run has ended.
         """
         self._guard = guard
         self._estop = estop

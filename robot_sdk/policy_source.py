@@ -117,7 +117,9 @@ class PolicySource:
         lockstep_timeout_s: float = LOCKSTEP_TIMEOUT_S,
         name: str = "",
     ) -> None:
-        """Args:
+        """A source for one instruction.
+
+        Args:
             stream: Fresh, for this instruction only. Closed by `stop`.
             buffer: Cleared at the start and at the end.
             timing: Restarted at the start; the latencies it knows are kept.

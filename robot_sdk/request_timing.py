@@ -19,6 +19,9 @@ WARMUP_SAMPLES = 1
 FIRST_RETRY_PAUSE_S = 0.1
 MAX_RETRY_PAUSE_S = 1.0
 
+#: Times closer than this are equal: a latency of exactly n periods must not become n + 1 steps.
+_ROUNDING_S = 1e-9
+
 
 @dataclass(frozen=True)
 class Request:
@@ -55,7 +58,9 @@ class RequestTiming:
         margin_steps: int = DEFAULT_MARGIN_STEPS,
         latencies: LatencyWindow | None = None,
     ) -> None:
-        """Args:
+        """Timing for chunks of one shape, executed at one rate.
+
+        Args:
             horizon: Rows in a chunk.
             executed_steps: Rows to execute before the next chunk should take over, 1..horizon.
             control_hz: Rate at which rows are executed, per second.
@@ -141,8 +146,8 @@ class RequestTiming:
         latency_s = self._latencies.value_s()
         if latency_s is None:
             return None
-        # 1e-9: a latency of exactly n periods must not become n + 1 through float rounding.
-        return math.ceil(latency_s * self._control_hz - 1e-9) + self._margin_steps
+        latency_steps = math.ceil((latency_s - _ROUNDING_S) * self._control_hz)
+        return max(0, latency_steps) + self._margin_steps
 
     @property
     def next_step(self) -> int | None:
@@ -160,13 +165,13 @@ class RequestTiming:
         if self._in_flight is not None:
             return False
         if self._retry_at_s is not None:
-            return now_s >= self._retry_at_s
+            return now_s >= self._retry_at_s - _ROUNDING_S
         next_step = self.next_step
         if next_step is None or step >= next_step:
             return True
         if self._pace == "lockstep" or self._hint_s is None or self._previous_step is None:
             return False
-        return step > self._previous_step and now_s >= self._hint_s
+        return step > self._previous_step and now_s >= self._hint_s - _ROUNDING_S
 
     def sent(self, sequence: int, step: int, now_s: float) -> None:
         """An observation of `step` was sent."""
@@ -230,7 +235,9 @@ class RequestTiming:
         A fresh one is due at once. An answer that comes later finds nobody waiting.
         """
         request, deadline_s = self._in_flight, self.deadline_s
-        if request is None or deadline_s is None or now_s - request.sent_s < deadline_s - 1e-9:
+        if request is None or deadline_s is None:
+            return None
+        if now_s - request.sent_s < deadline_s - _ROUNDING_S:
             return None
         self._in_flight = None
         self._retry_at_s = now_s

@@ -41,13 +41,16 @@ class TickDriver:
         self._lateness = LatenessHistogram()
         self._commanded_s: float | None = None
 
-    def wait_s(self) -> float | None:
-        """Seconds until `run` has something to do, 0 if now. None: not before work is submitted."""
-        if self._pace == "lockstep":
-            return 0.0 if self._core.is_busy else None
+    def due_s(self) -> float | None:
+        """When `run` has something to do, on the clock; it may have passed already.
+
+        None: not before work is submitted.
+        """
         now_s = self._clock.now_s()
+        if self._pace == "lockstep":
+            return now_s if self._core.is_busy else None
         index = self._grid.next_index(self._core.step, now_s, self._commanded_s)
-        return max(0.0, self._grid.deadline_s(index) - now_s)
+        return self._grid.deadline_s(index)
 
     def run(self) -> bool:
         """Run the tick that is due now. False, and nothing happens, if none is."""

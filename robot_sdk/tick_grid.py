@@ -15,9 +15,11 @@ class TickGrid:
     """Deadlines that do not drift: each is computed from the first one, never from the last."""
 
     def __init__(self, start_s: float, control_hz: float) -> None:
-        """Args:
-        start_s: Deadline of tick 0, on the control loop's clock.
-        control_hz: Ticks per second.
+        """A grid that begins at `start_s`.
+
+        Args:
+            start_s: Deadline of tick 0, on the control loop's clock.
+            control_hz: Ticks per second.
         """
         if not (math.isfinite(control_hz) and control_hz > 0):
             raise InvalidArgumentError(

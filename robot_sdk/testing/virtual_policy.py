@@ -69,12 +69,14 @@ class VirtualPolicyStream:
         latency_s: float | Callable[[PolicyObservation], float] = 0.0,
         next_observation_in_s: float | None = None,
     ) -> None:
-        """Args:
-        spec: What the stream says it serves.
-        clock: The control loop's clock.
-        answer: What the policy answers; None: `step_numbers`.
-        latency_s: Seconds from sending to arrival, fixed or per observation.
-        next_observation_in_s: Put on every chunk.
+        """A stream on which nothing has been asked yet.
+
+        Args:
+            spec: What the stream says it serves.
+            clock: The control loop's clock.
+            answer: What the policy answers; None: `step_numbers`.
+            latency_s: Seconds from sending to arrival, fixed or per observation.
+            next_observation_in_s: Put on every chunk.
         """
         self._spec = spec
         self._clock = clock

@@ -1,0 +1,137 @@
+"""When ticks are run, skipped and counted, in virtual time at 20 Hz."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robot_sdk.action_source import Act
+from robot_sdk.clock import VirtualClock
+from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.testing.recording_robot import RecordingRobot
+from robot_sdk.testing.virtual_control import VirtualControl
+
+PERIOD_S = 0.05
+
+
+class StepNumbers:
+    """Acts the number of the step for ever; `think_s` is added before it answers."""
+
+    name = "numbers"
+
+    def __init__(self, clock, kind="scripted", think_s=0.0):
+        self.kind = kind
+        self._clock = clock
+        self._think_s = think_s
+
+    def start(self, tick): ...
+
+    def next(self, tick):
+        self._clock.advance(self._think_s)
+        return Act(np.array([tick.step], np.float32))
+
+    def wait(self, timeout_s): ...
+
+    def stop(self): ...
+
+
+class World:
+    def __init__(self):
+        self.clock = VirtualClock()
+        self.robot = RecordingRobot(self.clock)
+        self.control = VirtualControl(self.robot, self.clock)
+
+    def times_s(self):
+        return [command.at_s for command in self.robot.commands]
+
+
+def test_ticks_lie_on_the_absolute_grid_without_drift():
+    world = World()
+    world.control.tick(1200)
+    assert world.times_s() == [k / 20.0 for k in range(1200)]
+
+
+def test_b5_work_shorter_than_a_period_loses_no_tick():
+    world = World()
+    rng = np.random.default_rng(5)
+    world.robot.on_act = lambda action: world.clock.advance(rng.uniform(0.005, 0.045))
+    world.control.submit(StepNumbers(world.clock))
+    world.control.tick(1200)
+    assert world.times_s() == [k / 20.0 for k in range(1200)]
+    assert world.control.state().overrun_ticks == 0
+
+
+def test_b5_overrun_is_counted_and_not_made_up_in_a_burst():
+    world = World()
+    slow = iter([0.01, 0.27, 0.01])
+    world.robot.on_act = lambda action: world.clock.advance(next(slow, 0.01))
+    world.control.submit(StepNumbers(world.clock))
+    world.control.tick(5)
+    # Tick 1 took until 0.32: ticks 2 to 5 are gone, tick 6 (due 0.30) begins 20 ms late.
+    assert world.times_s() == pytest.approx([0.0, 0.05, 0.32, 0.35, 0.40])
+    assert [a.item() for a in world.robot.actions] == [0, 1, 6, 7, 8]
+    assert world.control.state().overrun_ticks == 4
+
+
+def test_stall_between_ticks_keeps_the_phase_of_the_grid():
+    world = World()
+    world.control.tick(2)
+    world.clock.advance(3.033)
+    world.control.tick(3)
+    # At 3.083 the tick of 3.05 is more than half a period late; the next one is due at 3.10.
+    assert world.times_s()[2:] == pytest.approx([3.10, 3.15, 3.20])
+    assert world.control.state().step == 65
+
+
+def test_command_that_falls_into_a_later_period_uses_it_up():
+    world = World()
+    world.control.submit(StepNumbers(world.clock, think_s=0.06))
+    world.control.tick(3)
+    assert world.times_s() == pytest.approx([0.06, 0.16, 0.26])
+
+
+def test_policy_row_whose_step_is_over_is_held_back():
+    world = World()
+    world.control.submit(StepNumbers(world.clock, kind="policy", think_s=0.06))
+    world.control.tick(3)
+    assert world.robot.actions == []
+    assert world.control.state().starved_ticks == 3
+
+
+def test_lateness_is_what_the_clock_says():
+    world = World()
+    world.control.tick()
+    world.clock.advance(0.06)
+    world.control.tick()
+    lateness = world.control.state().lateness
+    assert lateness.num_ticks == 2
+    assert lateness.max_s == pytest.approx(0.01)
+
+
+def test_unknown_pace_names_the_known_ones():
+    clock = VirtualClock()
+    with pytest.raises(InvalidArgumentError, match="realtime, lockstep"):
+        VirtualControl(RecordingRobot(clock), clock, pace="fast")
+
+
+@given(
+    work_s=st.lists(st.floats(0.0, 0.4), min_size=1, max_size=60),
+    stalls_s=st.lists(st.floats(0.0, 0.4), min_size=1, max_size=60),
+    think_s=st.floats(0.0, 0.12),
+)
+@settings(deadline=None)
+def test_never_two_commands_in_one_period_and_every_step_accounted_for(work_s, stalls_s, think_s):
+    world = World()
+    work = iter(work_s)
+    world.robot.on_act = lambda action: world.clock.advance(next(work, 0.0))
+    world.control.submit(StepNumbers(world.clock, think_s=think_s))
+    for stall_s in stalls_s:
+        world.clock.advance(stall_s)
+        world.control.tick()
+    periods = [int(at_s / PERIOD_S + 1e-9) for at_s in world.times_s()]
+    assert all(a < b for a, b in zip(periods, periods[1:], strict=False))
+    state = world.control.state()
+    assert state.step == state.commanded_steps + state.overrun_ticks
+    assert state.commanded_steps == len(world.robot.commands)
