@@ -15,7 +15,6 @@ import grpc
 
 from robot_sdk.clock import SYSTEM_CLOCK, Clock, pause
 from robot_sdk.telemetry import Telemetry, no_telemetry, start
-
 from server.brain.worker_engine import WorkerEngine
 from server.config import Config, PolicySection
 from server.core.admission import AdmissionPolicy, StaticCapAdmission, UnlimitedAdmission
@@ -187,7 +186,7 @@ class App:
         )
 
     async def _load(self, services: Services) -> None:
-        engines = [*([services.brain] if services.brain else []), *services.policies.values()]
+        engines = services.engines
         for engine in engines:
             await engine.start()
         loading = asyncio.gather(*(engine.loaded() for engine in engines))
@@ -250,8 +249,9 @@ class App:
         await server.stop(_GOODBYE_S)
         for task in tasks:
             task.cancel()
-        engines = [*([services.brain] if services.brain else []), *services.policies.values()]
-        await asyncio.gather(*(engine.stop() for engine in engines), return_exceptions=True)
+        await asyncio.gather(
+            *(engine.stop() for engine in services.engines), return_exceptions=True
+        )
         if self._page is not None:
             self._page.close()
         await asyncio.to_thread(telemetry.shutdown, _TELEMETRY_S)

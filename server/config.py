@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import tomllib
 
 from robot_sdk.errors import nearest
 
@@ -117,9 +118,7 @@ class EpisodesSection:
         1000, "Longest queue at the door; beyond it robots are refused.", minimum=0
     )
     max_turns: int | None = setting(None, "Most brain turns of one episode.", minimum=1)
-    max_duration_s: float | None = setting(
-        None, "Longest time of one episode inside.", minimum=0.1
-    )
+    max_duration_s: float | None = setting(None, "Longest time of one episode inside.", minimum=0.1)
     tick_s: float = setting(
         0.1, "How often leases and the queue are looked at.", minimum=0.01, maximum=1.0
     )
@@ -129,9 +128,7 @@ class EpisodesSection:
 class AdmissionSection:
     """Who comes in."""
 
-    policy: str = setting(
-        "unlimited", "Admission policy.", choices=("unlimited", "static-cap")
-    )
+    policy: str = setting("unlimited", "Admission policy.", choices=("unlimited", "static-cap"))
     cap: int | None = setting(
         None, "static-cap: most episodes inside at once. Absent: no cap.", minimum=0
     )
@@ -263,7 +260,7 @@ def from_tree(tree: Mapping[str, Any]) -> Config:
 
 def render(config: Config) -> str:
     """The configuration as documented TOML that loads back equal."""
-    blocks = []
+    blocks: list[str] = []
     for f in dataclasses.fields(Config):
         value = getattr(config, f.name)
         if f.name == "policies":

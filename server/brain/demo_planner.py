@@ -101,9 +101,7 @@ class DemoPlanner:
         uses = tool_uses(turn.messages)
         decision = plan(task_of(turn.messages), uses, frozenset(t.name for t in turn.tools))
         yield Text(decision.say)
-        yield ToolCall(
-            f"call-{turn.turn_index}", decision.tool, json.dumps(decision.arguments)
-        )
+        yield ToolCall(f"call-{turn.turn_index}", decision.tool, json.dumps(decision.arguments))
         yield Finished("stop")
 
 
@@ -120,7 +118,9 @@ def plan(task: str, uses: Sequence[ToolUse], tools: frozenset[str] = frozenset()
             _carry_out(script, move, names)
     except _Decided as decided:
         return decided.decision
-    return _finish(True, f"{', '.join(move.what for move in moves)} put {moves[0].relation} {moves[0].where}")
+    return _finish(
+        True, f"{', '.join(move.what for move in moves)} put {moves[0].relation} {moves[0].where}"
+    )
 
 
 def _carry_out(script: _Script, move: Move, names: _Names) -> None:
@@ -203,7 +203,7 @@ def _meant(move: Move, candidates: Sequence[str], names: _Names) -> str:
 
 
 def _landmark_words(described: str) -> list[str]:
-    """"between plate and ramekin" names two things, "in top drawer of wooden cabinet" one."""
+    """Names in a description: two in "between plate and ramekin", else one."""
     words = described.replace("next to", "by").replace("between ", "")
     return [part.split(" of ")[-1] for part in words.split(" and ")]
 
@@ -219,8 +219,12 @@ def _pick(script: _Script, name: str) -> None:
         if attempt + 1 < _MAX_PICKS:
             # Whatever was taken by mistake is let go, and the arm makes room.
             if use.data.get("held"):
-                script.use(f"I hold {use.data['held']} instead; letting go.", "gripper", command="open")
-            here = _localise(script, "gripper", f"The grasp failed: {reason}. Where is the gripper?")
+                script.use(
+                    f"I hold {use.data['held']} instead; letting go.", "gripper", command="open"
+                )
+            here = _localise(
+                script, "gripper", f"The grasp failed: {reason}. Where is the gripper?"
+            )
             x, y, z = here.position
             script.use("Up, to make room.", "move_to", x=x, y=y, z=_clamped(z + _RETREAT_M))
             _localise(script, name, f"Where is {name} now?")

@@ -13,15 +13,12 @@ from typing import Literal
 
 Relation = Literal["in", "on"]
 
+_HOW = r"(?P<how>in(?:to|side)?|on(?:to| top of)?)"
 _PICK_PLACE = re.compile(
-    r"pick up (?P<what>.+?),? (?:and|then) (?:place|put) it (?P<how>in(?:to|side)?|on(?:to| top of)?) (?P<where>.+)"
+    rf"pick up (?P<what>.+?),? (?:and|then) (?:place|put) it {_HOW} (?P<where>.+)"
 )
-_PUT_BOTH = re.compile(
-    r"put both (?P<what>.+?) and (?P<other>.+?) (?P<how>in(?:to|side)?|on(?:to| top of)?) (?P<where>.+)"
-)
-_PUT = re.compile(
-    r"(?:put|place) (?P<what>.+?) (?P<how>in(?:to|side)?|on(?:to| top of)?) (?P<where>[^,]+)"
-)
+_PUT_BOTH = re.compile(rf"put both (?P<what>.+?) and (?P<other>.+?) {_HOW} (?P<where>.+)")
+_PUT = re.compile(rf"(?:put|place) (?P<what>.+?) {_HOW} (?P<where>[^,]+)")
 _ARTICLES = re.compile(r"\b(?:the|a|an|it|its)\b")
 #: Words that begin a description of where a thing is, after its name.
 _PLACE_WORDS = re.compile(r"\b(?:between|next to|from|on|in|at|near|under|behind)\b")

@@ -34,7 +34,9 @@ def message_tokens(message: Message) -> int:
             tokens += text_tokens(part.text)
         else:
             tokens += image_tokens(part.height, part.width)
-    return tokens + sum(text_tokens(c.name) + text_tokens(c.arguments_json) for c in message.tool_calls)
+    return tokens + sum(
+        text_tokens(c.name) + text_tokens(c.arguments_json) for c in message.tool_calls
+    )
 
 
 def tool_tokens(tools: Iterable[Tool]) -> int:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from robot_sdk.api.v1 import brain_pb2, common_pb2
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.images import image_id, read_header
-
 from server.brain.interface import ImagePart, Message, Role, TextPart, Tool, ToolCall, Usage
 from server.brain.tokens import message_tokens, num_images, text_tokens, tool_tokens
 
@@ -108,7 +107,9 @@ class Transcript:
                 value=f"{len(tools)} tools in turn {turn_index}",
             )
         if not new_messages:
-            raise InvalidArgumentError("a turn needs at least one new message", field="new_messages")
+            raise InvalidArgumentError(
+                "a turn needs at least one new message", field="new_messages"
+            )
         images: dict[str, StoredImage] = {}
         messages = tuple(
             self._message(message, f"new_messages[{index}]", images)
@@ -163,7 +164,9 @@ class Transcript:
                 parts.append(self._image_part(part.image, f"{where}.parts[{index}]", images))
             else:
                 parts.append(TextPart(part.text))
-        return Message(role, tuple(parts), message.tool_call_id, message.tool_name, message.is_error)
+        return Message(
+            role, tuple(parts), message.tool_call_id, message.tool_name, message.is_error
+        )
 
     def _image_part(
         self, image: common_pb2.Image, where: str, images: dict[str, StoredImage]

@@ -16,7 +16,6 @@ from robot_sdk.errors import (
     WorkerUnavailableError,
     from_detail,
 )
-
 from server.brain.codec import event_from_json, turn_to_json
 from server.brain.interface import EngineInfo, Event, Finished, Reasoning, Text, Turn
 from server.worker.framing import Frame
@@ -141,9 +140,7 @@ class WorkerEngine:
         queue_s = (running.started_s or running.arrived_s) - running.arrived_s
         return replace(
             event,
-            timing=replace(
-                event.timing, queue_s=queue_s, modelled_delay_s=self._delay_s or None
-            ),
+            timing=replace(event.timing, queue_s=queue_s, modelled_delay_s=self._delay_s or None),
         )
 
     def _give_up(self, number: int) -> None:

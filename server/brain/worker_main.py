@@ -9,7 +9,6 @@ from typing import Any
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import InternalServerError, RobotSdkError, to_detail
-
 from server.brain.codec import event_to_json, turn_from_json
 from server.brain.interface import Event, Finished, Planner
 from server.worker.child import connect

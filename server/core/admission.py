@@ -98,7 +98,10 @@ class StaticCapAdmission:
         """Lowering it ends no running episode; 0 lets nobody in."""
         if cap is not None and cap < 0:
             raise InvalidArgumentError(
-                "the cap counts episodes", field="cap", value=cap, allowed=(">= 0", "absent: no cap")
+                "the cap counts episodes",
+                field="cap",
+                value=cap,
+                allowed=(">= 0", "absent: no cap"),
             )
         self._cap = cap
 
@@ -109,7 +112,8 @@ class StaticCapAdmission:
         if num_admit == len(view.waiting):
             return AdmissionDecision(num_admit)
         return AdmissionDecision(
-            num_admit, reason=f"static cap {self._cap}: {len(view.active) + num_admit} episodes inside"
+            num_admit,
+            reason=f"static cap {self._cap}: {len(view.active) + num_admit} episodes inside",
         )
 
 

@@ -223,7 +223,9 @@ class LeaseTable:
         """Move a queued episode inside."""
         episode = self._episodes[episode_id]
         if episode.phase is not Phase.QUEUED:
-            raise ValueError(f"episode {episode_id} is {episode.phase.value}, only queued ones can be admitted")
+            raise ValueError(
+                f"episode {episode_id} is {episode.phase.value}, only queued ones can be admitted"
+            )
         episode.phase = Phase.ADMITTED
         episode.admitted_s = now_s
         episode.epoch = 1
@@ -307,7 +309,9 @@ class LeaseTable:
             raise UnauthenticatedError("wrong episode secret", field="episode_secret")
         if episode.phase is not Phase.ADMITTED:
             raise EpisodeUnknownError(
-                "the episode has not been admitted yet", field="episode_id", value=reference.episode_id
+                "the episode has not been admitted yet",
+                field="episode_id",
+                value=reference.episode_id,
             )
         return episode
 

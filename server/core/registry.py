@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from robot_sdk.errors import InvalidArgumentError, OverloadedError
-
 from server.core import drain as drains
 from server.core.admission import (
     ActiveEpisode,
@@ -132,7 +131,7 @@ class EpisodeRegistry:
             num_waiting = len(self.queued())
             if num_waiting >= self._max_waiting:
                 raise OverloadedError(
-                    f"{num_waiting} episodes wait already, which is the limit (episodes.max_waiting)",
+                    f"{num_waiting} episodes wait already: the limit (episodes.max_waiting)",
                     retry_after_s=self._durations.mean_s(),
                 )
         return self.leases.open(info, now_s)
@@ -219,7 +218,11 @@ class EpisodeRegistry:
             ),
             waiting=tuple(
                 WaitingEpisode(
-                    e.episode_id, e.info.tenant, e.info.task_family, e.info.uses_brain, e.queued_s(now_s)
+                    e.episode_id,
+                    e.info.tenant,
+                    e.info.task_family,
+                    e.info.uses_brain,
+                    e.queued_s(now_s),
                 )
                 for e in queue
             ),

@@ -84,7 +84,9 @@ class TurnLog(Generic[RecordT]):
         """
         if self._current != attempt:
             raise CancelledByServerError(
-                "this attempt at the turn was abandoned", field="turn_index", value=attempt.turn_index
+                "this attempt at the turn was abandoned",
+                field="turn_index",
+                value=attempt.turn_index,
             )
         self._records.append(record)
         self._current = None

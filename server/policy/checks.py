@@ -15,7 +15,6 @@ from robot_sdk.errors import (
 )
 from robot_sdk.spec import ObservationKey, PolicySpec
 from robot_sdk.tensors import decode_tensor
-
 from server.policy.interface import PolicyInput
 from server.policy.pictures import decode_picture
 
@@ -29,7 +28,9 @@ def check_keys(spec: PolicySpec, offered: Collection[str]) -> None:
     Raises:
         ObservationMismatchError: Names the required keys that are missing.
     """
-    missing = [key.name for key in spec.observation_keys if key.required and key.name not in offered]
+    missing = [
+        key.name for key in spec.observation_keys if key.required and key.name not in offered
+    ]
     if missing:
         raise ObservationMismatchError(
             f"policy {spec.name} needs observation keys that the robot does not send: "
@@ -106,7 +107,9 @@ def check_actions(actions: object, spec: PolicySpec) -> NDArray[np.float32]:
         raise _bad(spec, f"{chunk[row, column]} in row {row}, {name}", "finite numbers")
     lower, upper = spec.lower_limits(), spec.upper_limits()
     slack_low = np.where(np.isfinite(lower), _LIMIT_TOLERANCE * np.maximum(np.abs(lower), 1.0), 0.0)
-    slack_high = np.where(np.isfinite(upper), _LIMIT_TOLERANCE * np.maximum(np.abs(upper), 1.0), 0.0)
+    slack_high = np.where(
+        np.isfinite(upper), _LIMIT_TOLERANCE * np.maximum(np.abs(upper), 1.0), 0.0
+    )
     outside = (chunk < lower - slack_low) | (chunk > upper + slack_high)
     if outside.any():
         row, column = np.argwhere(outside)[0]
@@ -137,7 +140,7 @@ def _committed_actions(
 
 def _check_shape(key: ObservationKey, dtype: str, shape: tuple[int, ...]) -> None:
     fits = len(shape) == len(key.shape) and all(
-        wanted in (0, found) for wanted, found in zip(key.shape, shape)
+        wanted in (0, found) for wanted, found in zip(key.shape, shape, strict=True)
     )
     if dtype != key.dtype or not fits:
         raise ObservationMismatchError(

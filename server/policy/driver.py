@@ -24,7 +24,6 @@ from robot_sdk.errors import (
 )
 from robot_sdk.spec import PolicySpec
 from robot_sdk.spec_codec import decode_spec
-
 from server.core.batching import Batcher, Waiting
 from server.worker.arena import Arena
 from server.worker.framing import Frame
@@ -302,7 +301,7 @@ class PolicyDriver:
         worker = self._workers[index]
         requests, worker.running = worker.running, ()
         offset = 0
-        for request, fields in zip(requests, frame.header["answers"]):
+        for request, fields in zip(requests, frame.header["answers"], strict=True):
             body = frame.body[offset : offset + fields["length"]]
             offset += fields["length"]
             timing = policy_pb2.PolicyTiming(

@@ -17,7 +17,6 @@ from robot_sdk.errors import (
 )
 from robot_sdk.spec import PolicySpec
 from robot_sdk.tensors import encode_tensor
-
 from server.policy.checks import check_actions, decode_observation
 from server.policy.interface import Policy, PolicyInput, PolicyOutput
 
@@ -90,7 +89,7 @@ class PolicyHost:
             preprocess_s.append(self._clock.now_s() - started_s)
         inputs = [item for item in prepared if isinstance(item, PolicyInput)]
         if not inputs:
-            answers = [_failure(item, s) for item, s in zip(prepared, preprocess_s)]
+            answers = [_failure(item, s) for item, s in zip(prepared, preprocess_s, strict=True)]
             return BatchResult(tuple(answers), None, None)
 
         started_s = self._clock.now_s()
@@ -100,7 +99,7 @@ class PolicyHost:
             self._clock.sleep_until(started_s + infer_s + self._added_latency_s)
         answers = [
             self._answer(next(outputs) if isinstance(item, PolicyInput) else item, s)
-            for item, s in zip(prepared, preprocess_s)
+            for item, s in zip(prepared, preprocess_s, strict=True)
         ]
         return BatchResult(tuple(answers), infer_s, self._added_latency_s or None)
 

@@ -65,7 +65,7 @@ class Policy(Protocol):
 
     @property
     def spec(self) -> PolicySpec:
-        """What it needs and what it promises. Constant; `name` is replaced by the configured one."""
+        """What it needs and promises. Constant; `name` is replaced by the configured one."""
 
     def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
         """One output per input, in order. May block: it runs outside the server's event loop."""

@@ -8,7 +8,6 @@ import sys
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.spec_codec import encode_spec
-
 from server.policy.host import PolicyHost, RawObservation
 from server.worker.arena import Arena
 from server.worker.child import connect
@@ -26,9 +25,7 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         policy = build(load.header["factory"], load.header["options"])
-        host = PolicyHost(
-            policy, load.header["name"], load.header["added_latency_s"], SYSTEM_CLOCK
-        )
+        host = PolicyHost(policy, load.header["name"], load.header["added_latency_s"], SYSTEM_CLOCK)
         spec = encode_spec(host.spec).SerializeToString()
     except FactoryError as error:
         _log.debug("load failed", exc_info=True)

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import grpc
 
 from robot_sdk.errors import PermissionDeniedError, RobotSdkError, UnauthenticatedError
-
 from server.config import AuthSection, ConfigError
 from server.rpc.errors import abort
 
@@ -63,7 +62,8 @@ class Authenticator:
         scheme, _, token = str(header).partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise UnauthenticatedError(
-                "this server needs a token", hint="send it as metadata `authorization: Bearer TOKEN`"
+                "this server needs a token",
+                hint="send it as metadata `authorization: Bearer TOKEN`",
             )
         digest = _digest(token.strip())
         found: Identity | None = None
@@ -101,9 +101,11 @@ class AuthInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        continuation: Callable[
+            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
+        ],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any]:
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method in OPEN_METHODS:
             return handler
@@ -130,7 +132,9 @@ def load_tokens(section: AuthSection) -> list[tuple[str, Identity]]:
             raise ConfigError(
                 f"auth.tokens_file: cannot read {section.tokens_file}: {error.strerror}"
             ) from error
-        lines += [(f"{section.tokens_file}:{n}", line) for n, line in enumerate(text.split("\n"), 1)]
+        lines += [
+            (f"{section.tokens_file}:{n}", line) for n, line in enumerate(text.split("\n"), 1)
+        ]
     if section.tokens_env:
         value = os.environ.get(section.tokens_env)
         if not value:
@@ -155,7 +159,8 @@ def check_exposure(host: str, authenticator: Authenticator, allow_anonymous: boo
         return
     raise ConfigError(
         f"server.host is {host}, which others can reach, and no tokens are configured; set "
-        "auth.tokens_file or auth.tokens_env, listen on 127.0.0.1, or set auth.allow_anonymous = true"
+        "auth.tokens_file or auth.tokens_env, listen on 127.0.0.1, or set "
+        "auth.allow_anonymous = true"
     )
 
 

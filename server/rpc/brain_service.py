@@ -21,7 +21,6 @@ from robot_sdk.errors import (
 )
 from robot_sdk.telemetry import Telemetry, parent_from, spans
 from robot_sdk.telemetry import attributes as attr
-
 from server.brain.interface import Finished, Reasoning, Sampling, Text, Timing, ToolCall, Turn
 from server.brain.transcript import Draft, Output
 from server.core.turns import Attempt, Replay
@@ -102,9 +101,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         self._record_span(request, live, received_s, record, first_s, None)
         for tool_call in record.tool_calls:
             await context.write(_tool_call(tool_call))
-        await context.write(
-            self._done(request.turn_index, record, received_s, done_s, first_s)
-        )
+        await context.write(self._done(request.turn_index, record, received_s, done_s, first_s))
 
     async def _run(
         self,
@@ -145,7 +142,9 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
                 elif isinstance(event, Reasoning):
                     reasoning.append(event.text)
                     await context.write(
-                        brain_pb2.DecideResponse(reasoning=brain_pb2.ReasoningDelta(text=event.text))
+                        brain_pb2.DecideResponse(
+                            reasoning=brain_pb2.ReasoningDelta(text=event.text)
+                        )
                     )
                 elif isinstance(event, ToolCall):
                     tool_calls.append(event)
@@ -257,7 +256,11 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         end_s = self._clock.now_s()
         engine = self._services.brain
         assert engine is not None
-        done = None if record is None else self._done(request.turn_index, record, received_s, end_s, first_s).done
+        done = (
+            None
+            if record is None
+            else self._done(request.turn_index, record, received_s, end_s, first_s).done
+        )
         attributes = spans.decide(
             turn_index=request.turn_index,
             usage=None if done is None else done.usage,
@@ -329,5 +332,3 @@ def _tool_call(call: ToolCall) -> brain_pb2.DecideResponse:
             tool_call_id=call.tool_call_id, name=call.name, arguments_json=call.arguments_json
         )
     )
-
-

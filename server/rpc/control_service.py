@@ -10,7 +10,6 @@ from robot_sdk.api.v1 import control_pb2, control_pb2_grpc
 from robot_sdk.clock import Clock, to_ns, wall_unix_ns
 from robot_sdk.errors import UnsupportedError
 from robot_sdk.version import __version__
-
 from server.config import Config
 from server.rpc.errors import translated
 from server.rpc.hub import EpisodeHub

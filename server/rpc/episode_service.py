@@ -10,7 +10,6 @@ import grpc
 from robot_sdk.api.v1 import episode_pb2, episode_pb2_grpc
 from robot_sdk.clock import Clock, to_ns
 from robot_sdk.errors import InvalidArgumentError, UnsupportedError
-
 from server.core.leases import Attachment, EpisodeInfo
 from server.rpc.auth import Authenticator
 from server.rpc.errors import translated
@@ -35,9 +34,7 @@ class EpisodeServicer(episode_pb2_grpc.EpisodeServiceServicer):
         self._clock = clock
 
     @translated
-    async def Run(
-        self, request_iterator: Any, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> None:
+    async def Run(self, request_iterator: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             raise InvalidArgumentError("the first message must be open or resume", field="message")

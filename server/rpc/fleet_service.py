@@ -10,7 +10,6 @@ import grpc
 from robot_sdk.api.v1 import fleet_pb2, fleet_pb2_grpc
 from robot_sdk.clock import Clock, pause
 from robot_sdk.errors import InvalidArgumentError
-
 from server.core.leases import Phase
 from server.rpc.errors import translated
 from server.rpc.hub import EpisodeHub, LiveEpisode
@@ -133,7 +132,9 @@ class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
                 )
             )
         if include_episodes:
-            places = {p.episode_id: p.position for p in self._hub.registry.places(self._clock.now_s())}
+            places = {
+                p.episode_id: p.position for p in self._hub.registry.places(self._clock.now_s())
+            }
             status.episodes.extend(
                 self._episode(live, places.get(live.episode_id, 0)) for live in self._hub
             )

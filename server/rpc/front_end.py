@@ -14,7 +14,6 @@ from robot_sdk.api.v1 import (
     episode_pb2_grpc,
     fleet_pb2_grpc,
 )
-
 from server.config import Config, ConfigError, ServerSection, TlsSection
 from server.rpc.auth import Authenticator, AuthInterceptor
 from server.rpc.brain_service import BrainServicer

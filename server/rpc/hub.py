@@ -6,22 +6,20 @@ expiry and admission; every change that may free or take a place is followed by 
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from robot_sdk.api.v1 import common_pb2, episode_pb2
 from robot_sdk.clock import Clock, pause
 from robot_sdk.errors import (
     CancelledByServerError,
-    EpisodeError,
     FencedError,
     RobotSdkError,
     to_detail,
 )
 from robot_sdk.telemetry import Telemetry, parent_from
 from robot_sdk.telemetry import attributes as attr
-
 from server.brain.interface import Finished, ToolCall
 from server.brain.transcript import Transcript
 from server.config import EpisodesSection
@@ -90,7 +88,7 @@ class EpisodeHub:
         self._telemetry = telemetry
         self._live: dict[str, LiveEpisode] = {}
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[LiveEpisode]:
         return iter(list(self._live.values()))
 
     @property
@@ -151,9 +149,7 @@ class EpisodeHub:
         _log.info("episode %s: resumed, epoch %d", _short(live.episode_id), live.lease.epoch)
         return live, attachment, live.mailbox
 
-    def heartbeat(
-        self, attachment: Attachment, state: episode_pb2.RobotState | None
-    ) -> float:
+    def heartbeat(self, attachment: Attachment, state: episode_pb2.RobotState | None) -> float:
         """Renew the lease; returns the seconds that remain."""
         remaining_s = self.registry.leases.heartbeat(attachment, self._clock.now_s())
         if state is not None:
@@ -319,7 +315,9 @@ class EpisodeHub:
                 attr.TASK_FAMILY: lease.info.task_family or None,
                 attr.QUEUED_S: lease.queued_s(now_s),
                 attr.OUTCOME: (
-                    episode_pb2.EpisodeOutcome.Name(outcome).removeprefix("EPISODE_OUTCOME_").lower()
+                    episode_pb2.EpisodeOutcome.Name(outcome)
+                    .removeprefix("EPISODE_OUTCOME_")
+                    .lower()
                     if outcome
                     else None
                 ),
@@ -342,11 +340,11 @@ def _is_news(told: Place | None, place: Place) -> bool:
     """An expected wait that only counts down is no news."""
     if told is None:
         return True
-    return (
-        (told.position, told.num_waiting, told.reason)
-        != (place.position, place.num_waiting, place.reason)
-        or (told.expected_wait_s is None) != (place.expected_wait_s is None)
-    )
+    return (told.position, told.num_waiting, told.reason) != (
+        place.position,
+        place.num_waiting,
+        place.reason,
+    ) or (told.expected_wait_s is None) != (place.expected_wait_s is None)
 
 
 def _short(episode_id: str) -> str:

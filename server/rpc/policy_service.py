@@ -23,7 +23,6 @@ from robot_sdk.errors import (
 )
 from robot_sdk.telemetry import Telemetry, parent_from, spans
 from robot_sdk.telemetry import attributes as attr
-
 from server.policy.checks import check_keys
 from server.policy.driver import Answer, AnswerQueue, ChunkStream, PolicyDriver
 from server.rpc.calls import ActiveCall
@@ -70,7 +69,7 @@ class PolicyServicer:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add the service with requests left as bytes, which generated code cannot do."""
-        handler = grpc.stream_stream_rpc_method_handler(
+        handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
             self.Chunks,
             request_deserializer=None,
             response_serializer=policy_pb2.ChunksResponse.SerializeToString,

@@ -27,6 +27,11 @@ class Services:
     brain_totals: BrainTotals
 
     @property
+    def engines(self) -> list[BrainEngine | PolicyDriver]:
+        """Everything that loads and has to be stopped."""
+        return [*([self.brain] if self.brain else []), *self.policies.values()]
+
+    @property
     def roles(self) -> list[str]:
         return [*(["brain"] if self.brain else []), *(["policy"] if self.policies else [])]
 

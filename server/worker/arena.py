@@ -50,7 +50,9 @@ class Arena:
         offset = self._used_bytes
         end = offset + len(data)
         if end > self._size_bytes:
-            raise ValueError(f"{len(data)} bytes at {offset} exceed the arena of {self._size_bytes}")
+            raise ValueError(
+                f"{len(data)} bytes at {offset} exceed the arena of {self._size_bytes}"
+            )
         self._map[offset:end] = data
         self._used_bytes = end
         return offset, len(data)

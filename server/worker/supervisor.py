@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from robot_sdk.clock import Clock, pause
-
 from server.worker.framing import Frame, Header
 from server.worker.process import WorkerProcess
 

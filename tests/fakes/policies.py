@@ -9,7 +9,6 @@ import numpy as np
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.spec import ActionDimension, ObservationKey, PolicySpec
-
 from server.policy.interface import PolicyInput, PolicyOutput
 
 

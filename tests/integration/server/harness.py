@@ -347,9 +347,7 @@ class Chunks:
 
 
 def user(text: str) -> brain_pb2.Message:
-    return brain_pb2.Message(
-        role=brain_pb2.ROLE_USER, parts=[brain_pb2.ContentPart(text=text)]
-    )
+    return brain_pb2.Message(role=brain_pb2.ROLE_USER, parts=[brain_pb2.ContentPart(text=text)])
 
 
 def tool_result(call_id: str, name: str, text: str, is_error: bool = False) -> brain_pb2.Message:

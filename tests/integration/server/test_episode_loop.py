@@ -8,7 +8,6 @@ import numpy as np
 
 from robot_sdk.api.v1 import brain_pb2
 from robot_sdk.tensors import decode_tensor
-
 from tests.integration.server.harness import Robot, tool_result
 
 
