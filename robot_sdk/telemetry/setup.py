@@ -20,7 +20,7 @@ from robot_sdk.telemetry import attributes as attr
 from robot_sdk.telemetry.anchor import TimeAnchor
 from robot_sdk.telemetry.context import Parent, parent_context
 from robot_sdk.telemetry.file_sink import FileSink
-from robot_sdk.telemetry.ids import SystemRandomIds
+from robot_sdk.telemetry.ids import PrivateRandomIds
 from robot_sdk.telemetry.metrics import Metrics
 from robot_sdk.telemetry.network_sink import (
     METRIC_INTERVAL_S,
@@ -241,7 +241,7 @@ def start(
         sampler=ALWAYS_ON,
         resource=resource,
         shutdown_on_exit=False,
-        id_generator=SystemRandomIds(),
+        id_generator=PrivateRandomIds(),
     )
     processors = tuple(
         QueueProcessor(sink, name=f"robot-sdk-{type(sink).__name__}", capacity=queue_capacity)

@@ -130,6 +130,24 @@ def test_e2_a_forked_child_writes_its_own_file_and_nothing_twice(tmp_path: Path)
     assert child.instance != parent.instance
 
 
+def test_a_parent_and_its_children_never_draw_the_same_ids(tmp_path: Path) -> None:
+    body = """
+    span("parent before")
+    for _ in range(3):
+        pid = os.fork()
+        if pid == 0:
+            span("child")
+            sys.exit(0)
+        os.waitpid(pid, 0)
+    span("parent after")
+    """
+
+    assert _run(tmp_path, body) == 0
+
+    spans = read_folder(tmp_path).spans
+    assert len({span.trace_id for span in spans}) == 5
+
+
 def test_e2_forking_while_spans_are_being_written_never_hangs(tmp_path: Path) -> None:
     body = """
     stop = threading.Event()
