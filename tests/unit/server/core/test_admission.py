@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robot_sdk.errors import InvalidArgumentError
+from server.core.admission import (
+    ActiveEpisode,
+    DurationHistory,
+    FleetView,
+    StaticCapAdmission,
+    UnlimitedAdmission,
+    WaitingEpisode,
+    expected_waits_s,
+)
+
+
+def view(num_active: int, num_waiting: int) -> FleetView:
+    return FleetView(
+        0.0,
+        tuple(ActiveEpisode(f"a{i}", "", "", True, 0.0) for i in range(num_active)),
+        tuple(WaitingEpisode(f"w{i}", "", "", True, 0.0) for i in range(num_waiting)),
+    )
+
+
+def test_unlimited_admits_everybody() -> None:
+    assert UnlimitedAdmission().decide(view(500, 7)).num_admit == 7
+
+
+@given(st.integers(0, 20), st.integers(0, 30), st.integers(0, 30))
+def test_a_static_cap_fills_free_slots_and_no_more(cap: int, active: int, waiting: int) -> None:
+    num_admit = StaticCapAdmission(cap).decide(view(active, waiting)).num_admit
+
+    assert num_admit == min(waiting, max(cap - active, 0))
+
+
+def test_a_full_house_says_why() -> None:
+    decision = StaticCapAdmission(2).decide(view(2, 1))
+
+    assert decision.reason == "static cap 2: 2 episodes inside"
+
+
+def test_a_cap_may_be_changed_but_not_negative() -> None:
+    admission = StaticCapAdmission(1)
+    admission.set_cap(None)
+
+    assert admission.decide(view(9, 9)).num_admit == 9
+    with pytest.raises(InvalidArgumentError, match="cap"):
+        admission.set_cap(-1)
+
+
+def test_the_wait_is_unknown_until_an_episode_has_ended() -> None:
+    assert expected_waits_s([5.0], None, cap=1, num_waiting=2) == [None, None]
+    assert DurationHistory().mean_s() is None
+
+
+def test_the_wait_is_unknown_without_a_cap_or_with_a_closed_door() -> None:
+    assert expected_waits_s([], 10.0, cap=None, num_waiting=1) == [None]
+    assert expected_waits_s([], 10.0, cap=0, num_waiting=1) == [None]
+
+
+def test_each_place_waits_for_the_slot_it_will_get() -> None:
+    assert expected_waits_s([8.0, 4.0], 10.0, cap=2, num_waiting=4) == [2.0, 6.0, 12.0, 16.0]
+
+
+def test_an_episode_older_than_the_mean_is_about_to_end() -> None:
+    assert expected_waits_s([25.0], 10.0, cap=1, num_waiting=2) == [0.0, 10.0]
+
+
+def test_after_the_cap_was_lowered_more_than_one_must_end_first() -> None:
+    assert expected_waits_s([9.0, 5.0, 1.0], 10.0, cap=1, num_waiting=1) == [9.0]
+
+
+@given(
+    st.lists(st.floats(0, 100), max_size=8),
+    st.floats(0.1, 100),
+    st.integers(1, 8),
+    st.integers(0, 20),
+)
+def test_waits_never_shrink_along_the_queue(
+    ages_s: list[float], mean_s: float, cap: int, num_waiting: int
+) -> None:
+    waits_s = [w for w in expected_waits_s(ages_s, mean_s, cap, num_waiting) if w is not None]
+
+    assert len(waits_s) == num_waiting
+    assert waits_s == sorted(waits_s)
+    assert all(w >= 0 for w in waits_s)
