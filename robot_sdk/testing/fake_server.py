@@ -117,7 +117,12 @@ class FakeServer:
     def open_chunks(self) -> FakeChunkSession:
         """PolicyService.Chunks."""
         session = FakeChunkSession(
-            self.episodes, self.specs, self.policy, self.chunk_delay_s, self._clock
+            self.episodes,
+            self.specs,
+            # By name and not by value, so that a test may change the policy under a stream.
+            lambda item: self.policy(item),
+            self.chunk_delay_s,
+            self._clock,
         )
         self.chunk_sessions.append(session)
         self._watch(session)
