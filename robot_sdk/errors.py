@@ -336,7 +336,9 @@ def from_rpc_error(error: grpc.RpcError) -> RobotSdkError:
     for key, value in getattr(error, "trailing_metadata", lambda: ())() or ():
         if key == ERROR_DETAIL_METADATA_KEY:
             try:
-                return from_detail(common_pb2.ErrorDetail.FromString(value))
+                detail = common_pb2.ErrorDetail.FromString(value)
+                if detail.reason in _BY_REASON:
+                    return from_detail(detail)
             except Exception:  # a garbled detail must not hide the status code  # noqa: BLE001
                 break
     code = getattr(error, "code", lambda: grpc.StatusCode.UNKNOWN)()
