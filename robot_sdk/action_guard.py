@@ -73,6 +73,9 @@ class ActionGuard:
                 field=f"limits[{index}]",
                 value=f"{self._lower[index]}..{self._upper[index]}",
             )
+        largest = np.finfo(np.float32).max
+        self._least = np.maximum(self._lower, -largest)
+        self._most = np.minimum(self._upper, largest)
         self._names = tuple(names) or tuple(f"action[{i}]" for i in range(self._lower.size))
         if len(self._names) != self._lower.size:
             raise InvalidArgumentError(
@@ -165,8 +168,14 @@ class ActionGuard:
         self, array: NDArray[np.generic], error: type[_Error], *, is_chunk: bool
     ) -> NDArray[np.float32]:
         # A float64 beyond float32's range becomes inf here and is refused like any other inf.
-        with np.errstate(over="ignore", invalid="ignore"):
+        if array.dtype == np.float32:
             values = array.astype(np.float32)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = array.astype(np.float32)
+        # The common case in one step. NaN fails every comparison, infinity the bounds below.
+        if bool(((values >= self._least) & (values <= self._most)).all()):
+            return values
         finite = np.isfinite(values)
         if not finite.all():
             row, column = (int(i) for i in np.argwhere(~finite)[0])

@@ -50,6 +50,7 @@ class SourceRun:
     except `is_cancelled`.
 
     Attributes:
+        reporter: The source again if it can report its status.
         epoch: Epoch of the emergency stop in which it was accepted, and may act.
         timeout_s: Seconds from its first tick after which it is ended. None: no limit.
         report: Set when it has ended.
@@ -57,6 +58,7 @@ class SourceRun:
     """
 
     source: ActionSource
+    reporter: ReportsStatus | None
     epoch: int
     timeout_s: float | None = None
     is_cancelled: bool = False
@@ -142,7 +144,9 @@ class ControlCore:
                     field="source",
                     value=source.name,
                 )
-            self._run = SourceRun(source, epoch, timeout_s)
+            # Looked up once: a protocol check costs as much as the rest of a tick.
+            reporter = source if isinstance(source, ReportsStatus) else None
+            self._run = SourceRun(source, reporter, epoch, timeout_s)
             return self._run
 
     def cancel(self, run: SourceRun) -> None:
@@ -174,8 +178,8 @@ class ControlCore:
             command = run.source.next(tick)
             if isinstance(command, Act):
                 command = Act(self._guard.check_action(command.action))
-            if isinstance(run.source, ReportsStatus):
-                self._status = run.source.status()
+            if run.reporter is not None:
+                self._status = run.reporter.status()
         except Exception as error:  # noqa: BLE001 - handed to the caller of run(), the loop lives
             self._finish(run, tick.now_s, error=error)
             return None
