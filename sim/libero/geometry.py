@@ -205,7 +205,7 @@ class SceneGeometry:
 def _surface_points(model: Any, geom: int) -> Array:
     """Points that span a geom's convex hull, in the geom's frame, (N, 3)."""
     size = model.geom_size[geom]
-    kind = model.geom_type[geom]
+    kind = mujoco.mjtGeom(int(model.geom_type[geom]))  # numpy integers never equal the enum
     if kind == mujoco.mjtGeom.mjGEOM_MESH:
         mesh = model.geom_dataid[geom]
         start = model.mesh_vertadr[mesh]

@@ -38,7 +38,7 @@ from sim.libero.gl_context import make_context, renderer_name
 import mujoco
 context = make_context(sys.argv[1], 32, 32)
 context.make_current()
-model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><light pos='0 0 1'/></worldbody></mujoco>")
+model = mujoco.MjModel.from_xml_string("<mujoco><worldbody/></mujoco>")
 scene = mujoco.MjvScene(model, maxgeom=10)
 target = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
 mujoco.mjr_render(mujoco.MjrRect(0, 0, 32, 32), scene, target)

@@ -111,7 +111,7 @@ def _whole_pieces(box: OrientedBox) -> list[OrientedBox]:
         size = box.size.copy()
         # `grasp_frame` takes a box across its narrow side: make sure that it is this one.
         size[along] = max(size[along], size[across] + 0.02)
-        # A long thing may be taken anywhere along its straight side, a round one only in the middle.
+        # A long thing may be taken anywhere along its straight side, others only in the middle.
         is_long = box.size[along] > _LONG_RATIO * box.size[across]
         spare = box.size[along] / 2.0 - _FINGER_HALF_WIDTH_M if is_long else 0.0
         for shift in (s for s in _SHIFTS_M if abs(s) <= spare):

@@ -117,7 +117,8 @@ def _log_renderer(backend: Backend, renderer: str, reason: str) -> None:
     """Once per process and library: say what draws, and warn when it is slow."""
     if is_software(renderer):
         _LOG.warning(
-            "pictures are drawn in software by %s (%s): 50 to 110 ms each; ask for few", renderer,
+            "pictures are drawn in software by %s (%s): 50 to 110 ms each; ask for few",
+            renderer,
             backend,
         )
     else:
@@ -156,9 +157,7 @@ class _Worker:
             lambda: _Drawing(model, data, backend), "creating the context"
         )
         self.renderer = self._drawing.renderer
-        self._finalizer = weakref.finalize(
-            self, _shut_down, jobs, self._thread, self._drawing.free
-        )
+        self._finalizer = weakref.finalize(self, _shut_down, jobs, self._thread, self._drawing.free)
         self._finalizer.atexit = False  # `_close_all` does that, in the right order
         _LIVE.add(self)
         _register_close_all()
@@ -231,8 +230,13 @@ class _Drawing:
         self._camera.fixedcamid = camera_id
         view = mujoco.MjrRect(0, 0, width, height)
         mujoco.mjv_updateScene(
-            self._model, self._data, self._options, None, self._camera,
-            mujoco.mjtCatBit.mjCAT_ALL, self._scene,
+            self._model,
+            self._data,
+            self._options,
+            None,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL,
+            self._scene,
         )
         mujoco.mjr_render(view, self._scene, self._target)
         image = np.empty((height, width, 3), dtype=np.uint8)

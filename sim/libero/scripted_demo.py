@@ -42,6 +42,8 @@ _EMPTY_OPENING_M = 0.002
 #: `_FUNNEL_SLOPE` metres higher.
 _FUNNEL_M = 0.006
 _FUNNEL_SLOPE = 3.0
+#: From wide open to shut the fingers need about this many steps.
+_MAX_CLOSE_STEPS = 18
 _FAST = ServoLimits(gain=2.0)
 _DESCEND = ServoLimits(gain=2.0, max_position_action=0.6)
 _CARRY = ServoLimits(gain=2.0, max_position_action=0.9)
@@ -111,7 +113,7 @@ class ScriptedExpert:
             case "close":
                 if empty:
                     self._enter("approach")
-                elif self._steps_in_phase >= 8 or (
+                elif self._steps_in_phase >= _MAX_CLOSE_STEPS or (
                     self._steps_in_phase >= 5 and view.held and _is_still(arm)
                 ):
                     self._lift_xy = arm.position[:2].copy()

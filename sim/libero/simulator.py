@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from robot_sdk.errors import MissingExtraError
@@ -94,9 +95,10 @@ def _preset_robosuite_macros() -> None:
     package = importlib.util.find_spec("robosuite")
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("No module named 'robosuite'", name="robosuite")
-    path = os.path.join(package.submodule_search_locations[0], "macros.py")
+    path = Path(package.submodule_search_locations[0]) / "macros.py"
     spec = importlib.util.spec_from_file_location("robosuite.macros", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     macros = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(macros)
     macros.MUJOCO_GPU_RENDERING = False

@@ -102,7 +102,7 @@ def load_checkpoint(
     try:
         with np.load(path, allow_pickle=False) as archive:
             stored = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise InvalidArgumentError(
             f"cannot read the flow policy's checkpoint: {error}",
             field="checkpoint",

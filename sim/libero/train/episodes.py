@@ -116,9 +116,7 @@ def record(
         result = env.step(np.clip(executed, -1.0, 1.0))
         rise_m = float(task.grasp.frame().position[0, 2]) - start_height_m
         success = success or (
-            (env.grasped_object() == name and rise_m > PICK_RISE_M)
-            if pick_only
-            else result.success
+            (env.grasped_object() == name and rise_m > PICK_RISE_M) if pick_only else result.success
         )
         steps_after_success += success
         if steps_after_success > _STEPS_AFTER_SUCCESS:
@@ -128,9 +126,7 @@ def record(
     )
 
 
-def _next_noise(
-    noise: Array, rng: np.random.Generator, scale: tuple[float, float]
-) -> Array:
+def _next_noise(noise: Array, rng: np.random.Generator, scale: tuple[float, float]) -> Array:
     """Noise that stays the same for a dozen steps, then changes or stops for a while."""
     if rng.random() >= 0.08:
         return noise

@@ -35,10 +35,10 @@ from server.policy.flow.features import (
 )
 
 _HORIZON = 10
-_HIDDEN_SIZE = 384
+_HIDDEN_SIZE = 256
 _NUM_BLOCKS = 3
 _NUM_FLOW_STEPS = 8
-_BATCH_SIZE = 256
+_BATCH_SIZE = 128
 _PEAK_LEARNING_RATE = 1e-3
 #: Noise on the normalised features, so that the policy bears small errors.
 _FEATURE_NOISE = 0.02
