@@ -91,7 +91,8 @@ def _print_files(folder: Path) -> None:
         ("*.trace.jsonl", "traces, one per process"),
         ("summary.json", "results"),
         ("timelines/*.png", "timelines"),
-        ("*.video.*", "films at twice the robot's speed"),
+        ("*.mp4", "films at twice the robot's speed"),
+        ("*.gif", "films at twice the robot's speed"),
         ("*.sheet.png", "contact sheets"),
     )
     print("\nFiles:")

@@ -182,7 +182,7 @@ class RobotProcess:
         if recorder is None:
             return {}
         folder = Path(self._settings.run_folder)
-        video = write_video(recorder.frames, folder / f"{job.label}.video")
+        video = write_video(recorder.frames, folder / job.label)
         sheet = write_contact_sheet(recorder.frames, folder / f"{job.label}.sheet.png", title)
         return {"video": str(video), "contact_sheet": str(sheet)}
 

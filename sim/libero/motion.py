@@ -69,14 +69,15 @@ class MoveMotion:
 
     Args:
         position: Target of the end effector, (3,), metres, world frame.
-        rotation: Target rotation, (3, 3), world frame; None keeps the one at the start.
+        yaw_rad: Yaw of the gripper, which points down; None keeps the yaw at the start. The hand
+            is straightened on the way: keeping its tilt would add up from motion to motion.
         gripper: Command that the fingers keep.
         speed_m_s: Largest speed of each axis.
         max_steps: Give up after this many steps.
     """
 
     position: Array
-    rotation: Array | None
+    yaw_rad: float | None
     gripper: float
     speed_m_s: float = MAX_SPEED_M_S
     max_steps: int = 200
@@ -87,9 +88,10 @@ class MoveMotion:
 
     def step(self, arm: ArmState) -> Action | MotionResult:
         """The action for this step, or the end."""
-        if self.rotation is None:
-            self.rotation = arm.rotation
-        error = pose_error(arm.position, arm.rotation, self.position, self.rotation)
+        if self.yaw_rad is None:
+            self.yaw_rad = gripper_yaw(arm)
+        rotation = gripper_rotation(self.yaw_rad)
+        error = pose_error(arm.position, arm.rotation, self.position, rotation)
         reason = self._end(error)
         if reason is not None:
             return MotionResult(reason == "reached", reason, self._steps, error)
@@ -99,7 +101,7 @@ class MoveMotion:
             arm.position,
             arm.rotation,
             self.position,
-            self.rotation,
+            rotation,
             self.gripper,
             ServoLimits(max_position_action=limit),
         )
@@ -127,7 +129,12 @@ class MoveMotion:
 
 def rotate_motion(arm: ArmState, yaw_rad: float, gripper: float) -> MoveMotion:
     """Turn in place so that the gripper points down with this yaw (0: fingers open along y)."""
-    return MoveMotion(arm.position, gripper_rotation(yaw_rad), gripper)
+    return MoveMotion(arm.position, yaw_rad, gripper)
+
+
+def gripper_yaw(arm: ArmState) -> float:
+    """Yaw of a gripper that points down, radians; 0 means that the fingers open along y."""
+    return float(np.arctan2(arm.rotation[1, 0], arm.rotation[0, 0]))
 
 
 @dataclass

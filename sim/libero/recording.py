@@ -65,15 +65,15 @@ class Recorder:
         self.frames.append(Frame(picture, step, self._caption()))
 
 
-def write_video(frames: Sequence[Frame], path_without_suffix: Path) -> Path:
+def write_video(frames: Sequence[Frame], stem: Path) -> Path:
     """Write an MP4, or a GIF where no encoder is installed; returns the path with its suffix."""
-    path_without_suffix.parent.mkdir(parents=True, exist_ok=True)
+    stem.parent.mkdir(parents=True, exist_ok=True)
     pictures = [frame.picture for frame in frames]
     if importlib.util.find_spec("imageio_ffmpeg") is not None:
-        path = path_without_suffix.with_suffix(".mp4")
+        path = stem.with_name(stem.name + ".mp4")
         _write_mp4(pictures, path)
         return path
-    path = path_without_suffix.with_suffix(".gif")
+    path = stem.with_name(stem.name + ".gif")
     images = [_pillow().fromarray(picture) for picture in pictures]
     images[0].save(
         path, save_all=True, append_images=images[1:], duration=round(1000 / VIDEO_FPS), loop=0

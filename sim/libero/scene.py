@@ -13,6 +13,7 @@ import numpy as np
 
 from robot_sdk.errors import InvalidArgumentError, nearest
 from sim.libero.env import ArmState, LiberoEnv
+from sim.libero.motion import gripper_yaw
 from sim.libero.rotation import matrix_from_quat
 
 #: Name under which `localise` tells where the gripper is.
@@ -84,13 +85,11 @@ def locate(env: LiberoEnv, name: str) -> Thing:
 def locate_gripper(arm: ArmState) -> Thing:
     """Where the gripper is; its size is the opening between the fingers."""
     return Thing(
-        GRIPPER, _rounded(arm.position), (round(arm.opening_m, _DECIMALS),), gripper_yaw(arm)
+        GRIPPER,
+        _rounded(arm.position),
+        (round(arm.opening_m, _DECIMALS),),
+        round(gripper_yaw(arm), _DECIMALS),
     )
-
-
-def gripper_yaw(arm: ArmState) -> float:
-    """Yaw of a gripper that points down; 0 means that the fingers open along y. Radians."""
-    return _yaw(arm.rotation)
 
 
 def words_of(name: str) -> str:

@@ -150,7 +150,7 @@ class LiberoTools:
             "move_to",
             lambda: MoveMotion(
                 target,
-                rotation=None,
+                yaw_rad=None,
                 gripper=self._robot.gripper_command,
                 speed_m_s=speed,
                 max_steps=self._budget(200),
