@@ -70,6 +70,9 @@ class FileSink:
             os.close(self._file)
             self._file = None
 
+    def abandon(self) -> None:
+        self._warn("the disk does not answer")
+
     def after_fork_in_child(self) -> None:
         if self._file is not None:
             os.close(self._file)
@@ -126,7 +129,7 @@ class FileSink:
         self._line_is_whole = size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
         return descriptor
 
-    def _warn(self, error: OSError) -> None:
+    def _warn(self, error: OSError | str) -> None:
         if not self._warned:
             self._warned = True
             _logger.warning(

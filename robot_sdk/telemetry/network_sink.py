@@ -138,15 +138,17 @@ class Outage:
         self._lock = threading.Lock()
         self._down = False
 
-    def failed(self) -> None:
+    def failed(self, error: Exception | None = None) -> None:
+        """An export failed; some exporters raise, others return a failure."""
         with self._lock:
             if self._down:
                 return
             self._down = True
         _logger.warning(
-            "the telemetry collector at %s does not answer; its spans and metrics are dropped and "
-            "counted, the program goes on",
+            "the telemetry collector at %s does not answer%s; its spans and metrics are dropped "
+            "and counted, the program goes on",
             self._endpoint,
+            "" if error is None else f" ({type(error).__name__}: {error})",
         )
 
     def succeeded(self) -> None:
@@ -180,6 +182,9 @@ class NetworkSink:
                 if self._exporter is None:
                     self._exporter = self._make_exporter()
                 result = self._exporter.export(spans)
+        except Exception as error:  # noqa: BLE001  # each exporter has its own
+            self._outage.failed(error)
+            return len(spans)
         finally:
             context.detach(token)
         if result is SpanExportResult.SUCCESS:
@@ -192,6 +197,9 @@ class NetworkSink:
         if self._exporter is not None:
             with quiet.muted():
                 self._exporter.shutdown()
+
+    def abandon(self) -> None:
+        self._outage.failed()
 
     def after_fork_in_child(self) -> None:
         # Kept, not freed: closing the connection here would close it under the parent.
@@ -215,8 +223,12 @@ class QuietMetricExporter(MetricExporter):
     def export(
         self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any
     ) -> MetricExportResult:
-        with quiet.muted():
-            result = self._exporter.export(metrics_data, timeout_millis, **kwargs)
+        try:
+            with quiet.muted():
+                result = self._exporter.export(metrics_data, timeout_millis, **kwargs)
+        except Exception as error:  # noqa: BLE001  # each exporter has its own
+            self._outage.failed(error)
+            return MetricExportResult.FAILURE
         if result is MetricExportResult.SUCCESS:
             self._outage.succeeded()
         else:

@@ -42,6 +42,9 @@ class Sink(Protocol):
     def close(self, dropped: int) -> None:
         """Write what is left to say and free everything. No write comes after."""
 
+    def abandon(self) -> None:
+        """Say that a write did not end in time. Called from another thread than `write`."""
+
     def after_fork_in_child(self) -> None:
         """Forget the parent's file or connection without touching it."""
 
@@ -141,6 +144,7 @@ class QueueProcessor(SpanProcessor):
                 # The thread is stuck in the sink, which therefore must not be touched.
                 self._dropped += self._accepted - self._handled
                 self._queue.clear()
+                self._sink.abandon()
                 return False
             # No span was ever ended, or the interpreter was too far gone to start the thread.
             self._drain()

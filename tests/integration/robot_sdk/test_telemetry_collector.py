@@ -43,7 +43,7 @@ logging.getLogger().addHandler(Keep())
 def last_words():
     print(json.dumps({"dropped": source.dropped_spans, "records": records}), flush=True)
 
-source = telemetry.start("robot", otlp_endpoint=sys.argv[1])
+source = telemetry.start("robot", otlp_endpoint=sys.argv[1], otlp_protocol=sys.argv[2])
 start_s = SYSTEM_CLOCK.now_s()
 longest_s = 0.0
 for tick in range(60):
@@ -67,9 +67,9 @@ class _Outcome:
     stderr: str
 
 
-def _robot(endpoint: str) -> _Outcome:
+def _robot(endpoint: str, protocol: str) -> _Outcome:
     process = subprocess.Popen(
-        [sys.executable, "-c", _ROBOT, endpoint],
+        [sys.executable, "-c", _ROBOT, endpoint, protocol],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -106,13 +106,15 @@ def silent_port() -> Iterator[int]:
 
 @needs_otlp
 @pytest.mark.faultinjection
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
 @pytest.mark.parametrize("kind", ["dead_port", "silent_port"])
 def test_e1_no_tick_waits_exit_is_bounded_and_one_warning_is_given(
-    kind: str, request: pytest.FixtureRequest
+    kind: str, protocol: str, request: pytest.FixtureRequest
 ) -> None:
+    pytest.importorskip(f"opentelemetry.exporter.otlp.proto.{protocol}.trace_exporter")
     port = request.getfixturevalue(kind)
 
-    outcome = _robot(f"http://127.0.0.1:{port}")
+    outcome = _robot(f"http://127.0.0.1:{port}", protocol)
 
     # Waiting for the collector would take its timeout of 1.5 s; anything shorter is the machine's.
     assert outcome.longest_s < 1.0

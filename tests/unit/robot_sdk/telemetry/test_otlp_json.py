@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from pathlib import Path
@@ -44,6 +45,11 @@ def _write(folder: Path) -> Path:
 def test_every_line_parses_as_the_official_request_message(tmp_path: Path) -> None:
     service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     json_format = pytest.importorskip("google.protobuf.json_format")
+    span_fields = pytest.importorskip(
+        "opentelemetry.proto.trace.v1.trace_pb2"
+    ).Span.DESCRIPTOR.fields_by_name
+    if "flags" not in span_fields:
+        pytest.skip("this opentelemetry-proto is older than Span.flags (OTLP 1.1)")
     spans = {}
     for line in _lines(_write(tmp_path)):
         # The one difference to protobuf's own mapping: OTLP writes ids in hex, not in base64.
@@ -51,8 +57,6 @@ def test_every_line_parses_as_the_official_request_message(tmp_path: Path) -> No
             for span in scope["spans"]:
                 for key in _HEX_IDS:
                     if key in span:
-                        import base64
-
                         span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
         message = json_format.ParseDict(
             line, service.ExportTraceServiceRequest(), ignore_unknown_fields=False

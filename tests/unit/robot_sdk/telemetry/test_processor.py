@@ -24,6 +24,7 @@ class _Gate:
         self.entered = threading.Event()
         self.names: list[str] = []
         self.closed_with: int | None = None
+        self.abandoned = False
 
     def write(self, spans: Sequence[ReadableSpan], dropped: int) -> int:
         self.entered.set()
@@ -33,6 +34,9 @@ class _Gate:
 
     def close(self, dropped: int) -> None:
         self.closed_with = dropped
+
+    def abandon(self) -> None:
+        self.abandoned = True
 
     def after_fork_in_child(self) -> None:
         pass
@@ -87,6 +91,7 @@ def test_flush_and_close_give_up_when_their_time_is_over() -> None:
     assert not processor.close(0.01)
 
     assert processor.dropped_spans == 2
+    assert gate.abandoned
     gate.open.set()
 
 
