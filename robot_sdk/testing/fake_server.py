@@ -119,8 +119,7 @@ class FakeServer:
         session = FakeChunkSession(
             self.episodes,
             self.specs,
-            # By name and not by value, so that a test may change the policy under a stream.
-            lambda item: self.policy(item),
+            self._run_policy,
             self.chunk_delay_s,
             self._clock,
         )
@@ -170,6 +169,10 @@ class FakeServer:
     def _check_up(self) -> None:
         if self._is_down:
             raise ServerUnavailableError("the fake server is down")
+
+    def _run_policy(self, item: FakePolicyInput) -> NDArray[np.generic]:
+        # Looked up for every chunk, so that a test may change the policy under a stream.
+        return self.policy(item)
 
     def _zeros(self, item: FakePolicyInput) -> NDArray[np.generic]:
         spec = next(spec for spec in self.specs if spec.name == item.policy)

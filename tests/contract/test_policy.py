@@ -172,7 +172,7 @@ def test_ground_truth_travels_on_opt_in(rig, episode):
 def test_a_policy_the_episode_was_not_opened_with_is_refused(rig):
     client = rig.connect()
     with client.episode(task="reach", robot_id="robot-0") as episode:
-        with pytest.raises(UnsupportedError, match="client.episode"):
+        with pytest.raises(UnsupportedError, match=r"client\.episode"):
             episode.open_policy("reach", "reach it", [STATE])
 
 
