@@ -118,7 +118,11 @@ class ActionSource(Protocol):
         """Block until `next` could do better, at most `timeout_s`. Only called in lockstep."""
 
     def stop(self) -> None:
-        """The source is over, for whatever reason. Called exactly once, also if `start` failed."""
+        """The source is over, for whatever reason. Called exactly once.
+
+        Also if `start` failed, and if the source was refused before its first tick; a refused
+        source is stopped on the thread that offered it.
+        """
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,12 @@ from robot_sdk.action_guard import ActionGuard
 from robot_sdk.action_source import ActionSource, Pace
 from robot_sdk.clock import SYSTEM_CLOCK, Clock
 from robot_sdk.control_core import ControlCore, SourceRun
-from robot_sdk.errors import DeadlineExceededError, InvalidArgumentError, LoopStoppedError
+from robot_sdk.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    LoopStoppedError,
+    RobotSdkError,
+)
 from robot_sdk.estop import EstopLatch
 from robot_sdk.loop_state import LoopState, SourceReport
 from robot_sdk.robot import Robot
@@ -121,7 +126,8 @@ class ControlLoop:
         """Run a source until it is done. Blocks; call it from the tool's thread.
 
         Args:
-            source: Starts with the next tick.
+            source: Starts with the next tick. Stopped in any case; if it is refused, at once and
+                on this thread.
             timeout_s: Seconds from its first tick after which it is ended. None: no limit.
 
         Raises:
@@ -131,11 +137,16 @@ class ControlLoop:
             LoopStoppedError: The loop has ended.
             Exception: Whatever the source or the robot raised. The robot holds, the loop lives.
         """
-        self._refuse_control_thread("run")
-        with self._changed:
-            self._require_running()
-            run = self._core.submit(source, timeout_s)
-            self._changed.notify_all()
+        try:
+            self._refuse_control_thread("run")
+            with self._changed:
+                self._require_running()
+                run = self._core.submit(source, timeout_s)
+                self._changed.notify_all()
+        except RobotSdkError:
+            # Refused before anything saw it, so nobody else will release what it holds.
+            source.stop()
+            raise
         try:
             self._await(run, timeout_s)
         except BaseException:

@@ -76,7 +76,7 @@ class PolicyResult:
         value: What the condition returned; None for "max_steps".
         steps: Control steps from the first tick to the end, skipped ones included.
         num_chunks: Valid chunks that arrived.
-        num_failures: Observations without a valid chunk.
+        num_failures: Observations without a valid chunk, and times that a camera stopped.
         last_error: The last reason for one; None if there was none.
     """
 
@@ -302,11 +302,16 @@ class PolicySource:
 
     def _take_failure(self, tick: Tick, failure: ChunkFailure) -> None:
         error = failure.error
-        request = self._timing.failed(failure.sequence, tick.now_s, error.retry_after_s)
+        outcome: ChunkOutcome = "failed"
+        if isinstance(error, DeadlineExceededError):
+            outcome = "given_up"
+            request = self._timing.give_up(failure.sequence, tick.now_s)
+        else:
+            request = self._timing.failed(failure.sequence, tick.now_s, error.retry_after_s)
         if request is None:
             return
         self._note_error(error)
-        self._record(request, "failed", error=error)
+        self._record(request, outcome, error=error)
         if not isinstance(error, RetryableError):
             raise error
 

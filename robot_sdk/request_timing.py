@@ -239,8 +239,17 @@ class RequestTiming:
             return None
         if now_s - request.sent_s < deadline_s - _ROUNDING_S:
             return None
-        self._in_flight = None
-        self._retry_at_s = now_s
+        return self.give_up(request.sequence, now_s)
+
+    def give_up(self, sequence: int, now_s: float) -> Request | None:
+        """`sequence` was not answered in time. A fresh observation is due at once.
+
+        No pause, however often it happens: the time allowed has been one. Returns None, and
+        changes nothing, if nobody waits for it any more.
+        """
+        request = self._take(sequence)
+        if request is not None:
+            self._retry_at_s = now_s
         return request
 
     def abandon(self) -> Request | None:

@@ -64,6 +64,13 @@ def test_merge_does_not_bring_back_a_step_that_was_handed_out():
     assert buffer.pop(0) is None
 
 
+def test_asking_for_a_step_that_is_over_does_not_reopen_it():
+    buffer = ChunkBuffer()
+    buffer.pop(6)
+    assert buffer.pop(3) is None
+    assert buffer.merge(0, _chunk(0, 10), now_step=0).applied_step == 7
+
+
 def test_remaining_counts_up_to_the_first_gap():
     buffer = ChunkBuffer()
     buffer.merge(0, _chunk(0, 5), now_step=0)

@@ -179,6 +179,19 @@ def test_caller_that_is_interrupted_leaves_nothing_moving(robot, monkeypatch):
         assert loop.run(Numbers(1)).acted == 1
 
 
+def test_refused_source_is_stopped_all_the_same(robot):
+    loop, sources = ControlLoop(robot, pace="lockstep"), [Numbers(1) for _ in range(3)]
+    with pytest.raises(LoopStoppedError):
+        loop.run(sources[0])
+    with loop:
+        loop.estop("test")
+        with pytest.raises(EstopError):
+            loop.run(sources[1])
+    with pytest.raises(LoopStoppedError):
+        loop.run(sources[2])
+    assert [source.num_stopped for source in sources] == [1, 1, 1]
+
+
 def test_leaving_the_loop_ends_what_still_runs(robot):
     source = Numbers()
     loop = ControlLoop(robot)

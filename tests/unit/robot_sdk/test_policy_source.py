@@ -227,6 +227,21 @@ def test_a4_default_deadline_gives_up_when_no_row_can_be_valid_any_more():
     assert report.starved_ticks == 7
 
 
+def test_a4_deadlines_that_the_stream_reports_do_not_add_growing_pauses():
+    late = DeadlineExceededError("no answer in time")
+    world = World()
+    stream = VirtualPolicyStream(
+        world.spec,
+        world.clock,
+        answer=lambda o: late if o.sequence < 6 else np.zeros((10, 1), np.float32),
+        latency_s=lambda o: 0.5 if o.sequence < 6 else 0.1,
+    )
+    report = world.run(stream=stream, max_steps=80)
+    assert [o.control_step for o in stream.observations][:7] == [0, 10, 20, 30, 40, 50, 60]
+    assert [r.outcome for r in world.records][:7] == ["given_up"] * 6 + ["merged"]
+    assert report.start_wait_ticks == 62
+
+
 @pytest.mark.parametrize(
     "bad",
     [
