@@ -12,6 +12,7 @@ from robot_sdk.api.v1 import fleet_pb2, fleet_pb2_grpc
 from robot_sdk.channel import ChannelConfig, TlsConfig, auth_metadata, open_channel
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.grpc_errors import translate
+from robot_sdk.plain_text import one_line
 
 DESCRIPTION = """\
 Prints admission, brain, policies and episodes of a running server. Exit codes: 0 done, 1 the server
@@ -77,7 +78,7 @@ def render_status(status: fleet_pb2.FleetStatus) -> str:
         f"admission {admission.policy}: {admission.active_episodes} active (cap {cap}), "
         f"{admission.queued_episodes} queued; {admission.admitted_total} admitted, "
         f"{admission.ended_total} ended, {admission.expired_total} expired"
-        + (f"; {admission.reason}" if admission.reason else ""),
+        + (f"; {one_line(admission.reason, 200)}" if admission.reason else ""),
     ]
     if status.HasField("brain"):
         brain = status.brain
@@ -114,14 +115,14 @@ def _episode(episode: fleet_pb2.EpisodeStatus) -> str:
     buffered = str(state.buffered_steps) if state.HasField("buffered_steps") else "-"
     return _episode_line(
         episode.episode_id[:16] or "-",
-        episode.robot_id[:14],
+        one_line(episode.robot_id, 14),
         phase,
         f"{episode.age_s:.0f} s",
         f"{episode.lease_remaining_s:.1f} s",
         str(episode.committed_turns),
         str(episode.chunks_served),
         buffered,
-        episode.task,
+        one_line(episode.task, 60),
     )
 
 

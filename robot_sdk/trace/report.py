@@ -52,6 +52,8 @@ _CHUNK_PARTS: Mapping[str, str] = {
     "denoise": attr.CHUNK_DENOISE_S,
     "modelled delay": attr.CHUNK_MODELLED_DELAY_S,
 }
+_TURN_ORDER = (*_TURN_PARTS, "tools", "other")
+_CHUNK_ORDER = (*_CHUNK_PARTS, "inference, not split", "other")
 _TOKEN_COUNTS: Mapping[str, str] = {
     "input": attr.GEN_AI_INPUT_TOKENS,
     "new": attr.TOKENS_NEW,
@@ -236,8 +238,10 @@ def build_report(folder: str, run: RunFolder, joined: JoinedRun) -> Report:
         intervals=len(intervals),
         intervals_with_steps=len(steps),
         zero_step_intervals=steps.count(0),
-        turn=_breakdown([_turn_parts(episode, span) for episode, span in _turns(joined)]),
-        chunk=_breakdown([_chunk_parts(span) for span in chunks]),
+        turn=_breakdown(
+            [_turn_parts(episode, span) for episode, span in _turns(joined)], _TURN_ORDER
+        ),
+        chunk=_breakdown([_chunk_parts(span) for span in chunks], _CHUNK_ORDER),
         tokens={
             name: Summary.of([value for span in decides if (value := span.number(key)) is not None])
             for name, key in _TOKEN_COUNTS.items()
@@ -338,11 +342,12 @@ def _known(span: SpanRecord, keys: Mapping[str, str]) -> dict[str, float]:
     return {name: value for name, key in keys.items() if (value := span.number(key)) is not None}
 
 
-def _breakdown(samples: Sequence[tuple[float, dict[str, float]]]) -> Breakdown:
+def _breakdown(
+    samples: Sequence[tuple[float, dict[str, float]]], order: Sequence[str]
+) -> Breakdown:
     total = Summary.of([total_s for total_s, _ in samples])
-    order = [*_TURN_PARTS, "tools", *_CHUNK_PARTS, "inference, not split", "other"]
     parts: list[Part] = []
-    for name in dict.fromkeys(order):
+    for name in order:
         values = [parts_s[name] for _, parts_s in samples if name in parts_s]
         if values:
             summary = Summary.of(values)

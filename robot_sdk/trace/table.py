@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from robot_sdk.plain_text import one_line
 from robot_sdk.trace import study
-from robot_sdk.trace.plain_text import one_line
 from robot_sdk.trace.report import Breakdown, EpisodeRow, Report
 from robot_sdk.trace.stats import MIN_COUNT_FOR_P99
 
@@ -145,7 +145,7 @@ def _episode(row: EpisodeRow) -> str:
     outcome = row.outcome or ("no outcome" if row.finished else "running or lost")
     ticks = [_or_dash(row.ticks[name]) for name in ("starved", "start_wait", "idle")]
     text = (
-        f"  {one_line(row.id, 16):<16} {one_line(row.robot_id or '-', 14):<14} {outcome:<10} "
+        f"  {one_line(row.id[:12], 12):<12} {one_line(row.robot_id or '-', 14):<14} {outcome:<10} "
         f"{row.turns:>3} {row.chunks:>4} {_or_dash(row.policy_steps):>5} / "
         f"{_or_dash(row.scripted_steps):<5} {' '.join(f'{tick:>4}' for tick in ticks)} "
         f"{_seconds(row.queued_s):>8} {_seconds(row.duration_s):>8}"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robot_sdk.errors import MissingExtraError
+from robot_sdk.plain_text import one_line
 from robot_sdk.telemetry import attributes as attr
 from robot_sdk.trace.join import EpisodeTrace, on_clock_of
-from robot_sdk.trace.plain_text import one_line
 from robot_sdk.trace.reader import SpanRecord
 from robot_sdk.trace.report import Interval, answered, delivered, episode_clocks, unused
 
@@ -58,6 +58,7 @@ def draw_timeline(episode: EpisodeTrace, path: Path) -> None:
     figure = new_figure(WIDTH_IN, HEIGHT_IN)
     axes = figure.add_subplot()
     lanes = _Lanes(axes, episode)
+    lanes.queue()
     lanes.brain()
     lanes.tools()
     lanes.chunks()
@@ -78,7 +79,27 @@ class _Lanes:
             own.append(episode.root)
         self._start_ns = min((span.start_ns for span in own or episode.spans), default=0)
         self._end_ns = max((span.end_ns for span in own or episode.spans), default=1)
-        self._axes.set_xlim(0, max(self._s(self._end_ns), 1e-3))
+        self._length_s = max(self._s(self._end_ns), 1e-3)
+        self._axes.set_xlim(0, self._length_s)
+
+    def queue(self) -> None:
+        """The wait for admission, at the head of the brain's lane."""
+        root = self._episode.root
+        queued_s = None if root is None else root.number(attr.QUEUED_S)
+        if root is None or not queued_s:
+            return
+        self._axes.barh(
+            _LANES.index("brain"),
+            queued_s,
+            left=self._s(root.start_ns),
+            height=2 * _HALF_HEIGHT,
+            color="white",
+            edgecolor=_WAITING,
+            hatch="///",
+            linewidth=0.8,
+        )
+        end_ns = root.start_ns + round(queued_s * 1e9)
+        self._label("brain", root.start_ns, end_ns, f"queued {queued_s:.1f} s")
 
     def brain(self) -> None:
         for span in self._episode.named(attr.SPAN_DECIDE):
@@ -170,15 +191,24 @@ class _Lanes:
         return (time_ns - self._start_ns) / 1e9
 
     def _bar(self, lane: str, span: SpanRecord, color: str) -> None:
+        # A white edge parts neighbours, but would swallow a bar of a few pixels.
+        wide = self._px(span.end_ns - span.start_ns) > 4
         self._axes.barh(
             _LANES.index(lane),
-            self._s(span.end_ns) - self._s(span.start_ns),
+            max(self._s(span.end_ns) - self._s(span.start_ns), self._s_of_px(1.5)),
             left=self._s(span.start_ns),
             height=2 * _HALF_HEIGHT,
             color=color,
             edgecolor="white",
-            linewidth=0.4,
+            linewidth=0.4 if wide else 0.0,
         )
+
+    def _px(self, duration_ns: int) -> float:
+        """Width of a duration in the picture; the axes take about 93% of its width."""
+        return duration_ns / 1e9 / self._length_s * WIDTH_IN * DPI * 0.93
+
+    def _s_of_px(self, width_px: float) -> float:
+        return width_px / (WIDTH_IN * DPI * 0.93) * self._length_s
 
     def _server_part(self, lane: str, span: SpanRecord, name: str, color: str) -> bool:
         """Draw the server's share of a call inside it. False if there is no span of it."""
@@ -215,10 +245,8 @@ class _Lanes:
     def _label(
         self, lane: str, start_ns: int, end_ns: int, text: str, color: str = "black"
     ) -> None:
-        """Text inside a bar if the bar is wide enough for it, about 7.5 px a character."""
-        whole_s = max(self._s(self._end_ns), 1e-3)
-        width_px = (end_ns - start_ns) / 1e9 / whole_s * WIDTH_IN * DPI * 0.88
-        room = int(width_px / 7.5)
+        """Text inside a bar if the bar is wide enough for it, about 6.7 px a character."""
+        room = int(self._px(end_ns - start_ns) / 6.7)
         if room < 1 or (room < len(text) and room < 4):
             return
         shown = text if len(text) <= room else text[: room - 1] + "…"

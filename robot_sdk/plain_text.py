@@ -1,4 +1,4 @@
-"""Text from a trace file, made safe to show."""
+"""Text from a file or a robot, made safe to show."""
 
 from __future__ import annotations
 
