@@ -72,6 +72,26 @@ class TrackedGrasp:
         return grasp_frame(box.center[None], box.quat[None], box.size[None])
 
 
+def carry_height(
+    geometry: SceneGeometry, name: str, plan: GraspTarget, release_position: Array
+) -> float:
+    """Height of the end effector, metres, at which to carry an object over what lies between.
+
+    Args:
+        geometry: The scene.
+        name: The object that is carried.
+        plan: How it is held.
+        release_position: Where the end effector will open, (3,), metres, world frame.
+    """
+    return travel_height(
+        plan.position[:2],
+        release_position[:2],
+        geometry.obstacle_points((name,)),
+        plan.hang_m,
+        max(float(release_position[2]), float(plan.position[2])) + _MIN_RISE_M,
+    )
+
+
 class PolicyTask:
     """What the flow policy is asked to do: take one object and, if a place is given, put it there.
 
@@ -85,11 +105,10 @@ class PolicyTask:
         self._env = env
         self.grasp = TrackedGrasp(env.geometry, name)
         plan = self.grasp.plan
-        obstacles = env.geometry.obstacle_points((name,))
         self.approach_height_m = travel_height(
             env.arm().position[:2],
             plan.position[:2],
-            obstacles,
+            env.geometry.obstacle_points((name,)),
             _FINGER_TIP_M,
             float(plan.frame.top_m[0]) + _MIN_HOVER_M,
         )
@@ -98,13 +117,7 @@ class PolicyTask:
             self.carry_height_m = float(self.place_position[2])
             return
         self.place_position = place.release_position(plan)
-        self.carry_height_m = travel_height(
-            plan.position[:2],
-            self.place_position[:2],
-            obstacles,
-            plan.hang_m,
-            max(self.place_position[2], plan.position[2]) + _MIN_RISE_M,
-        )
+        self.carry_height_m = carry_height(env.geometry, name, plan, self.place_position)
 
     @classmethod
     def from_goal(cls, env: LiberoEnv, goal_index: int = 0) -> PolicyTask:

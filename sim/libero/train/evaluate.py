@@ -24,7 +24,7 @@ from server.policy.flow.policy import EXECUTED_STEPS, FlowPolicy
 from sim.libero.env import IDLE_ACTION, LiberoEnv
 from sim.libero.grasp import GraspTarget
 from sim.libero.placing import PlaceTarget, place_target
-from sim.libero.policy_inputs import PolicyTask
+from sim.libero.policy_inputs import PolicyTask, carry_height
 from sim.libero.servo import GRIPPER_CLOSE, GRIPPER_OPEN, ServoLimits, servo_action
 from sim.libero.suites import SUITES
 from sim.libero.train.episodes import PICK_RISE_M
@@ -85,7 +85,7 @@ def run_episode(
     picked = False
     while attempts < budget.num_attempts and not picked:
         attempts += 1
-        task = PolicyTask(env, name, place)
+        task = PolicyTask(env, name, None)  # as the tool policy_pick does: no place is told
         picked = _play_pick(env, policy, budget.attempt_steps, task, attempts)
     policy_steps = env.num_steps
     note = "" if picked else "never lifted the object"
@@ -127,8 +127,9 @@ def _carry_and_place(env: LiberoEnv, task: PolicyTask, place: PlaceTarget) -> No
     """Up, across, down, open, up: straight lines at a height that clears what lies between."""
     plan: GraspTarget = task.grasp.plan
     release = place.release_position(plan)
-    over = np.r_[release[:2], task.carry_height_m]
-    up = np.r_[env.arm().position[:2], task.carry_height_m]
+    height_m = carry_height(env.geometry, task.grasp.name, plan, release)
+    over = np.r_[release[:2], height_m]
+    up = np.r_[env.arm().position[:2], height_m]
     for target, limits in ((up, _CARRY), (over, _CARRY), (release, _LOWER)):
         _move(env, target, GRIPPER_CLOSE, limits, 80)
     for _ in range(10):
