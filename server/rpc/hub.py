@@ -140,9 +140,9 @@ class EpisodeHub:
         self.step()
         return live, attachment, mailbox
 
-    def resume(self, reference: Reference) -> tuple[LiveEpisode, Attachment, Mailbox]:
+    def resume(self, reference: common_pb2.EpisodeRef) -> tuple[LiveEpisode, Attachment, Mailbox]:
         """Attach a new Run stream to an admitted episode."""
-        attachment = self.registry.leases.resume(reference, self._clock.now_s())
+        attachment = self.registry.leases.resume(plain_reference(reference), self._clock.now_s())
         live = self._live[attachment.episode_id]
         self._take_over(live)
         self._tell_admitted(live)

@@ -174,8 +174,9 @@ class Inbox:
 
     def until(self, kind: str, timeout_s: float = PATIENCE_S) -> Any:
         """The next message of a kind; others are passed over."""
+        deadline_s = SYSTEM_CLOCK.now_s() + timeout_s
         while True:
-            message = self.next(timeout_s)
+            message = self.next(max(deadline_s - SYSTEM_CLOCK.now_s(), 0.001))
             if message.WhichOneof("message") == kind:
                 return getattr(message, kind)
 

@@ -1,0 +1,55 @@
+"""Planners for fault tests, loaded by the server under test as `factory`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.errors import OverloadedError
+from server.brain.interface import EngineInfo, Event, Finished, Reasoning, Text, ToolCall, Turn
+
+
+def _sleep(duration_s: float) -> None:
+    SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + duration_s)
+
+
+class EchoBrain:
+    """Thinks, says the newest text, calls tool `echo`. The text `slow` makes it block deafly."""
+
+    info = EngineInfo(engine="echo", model="echo-1", max_context_tokens=1000)
+
+    def __init__(self, slow_s: float = 3.0) -> None:
+        self._slow_s = slow_s
+
+    def decide(self, turn: Turn, is_cancelled: Callable[[], bool]) -> Iterator[Event]:
+        text = turn.messages[-1].text
+        if text == "slow":
+            _sleep(self._slow_s)  # a call into a model that cannot be interrupted
+        if text == "die":
+            os._exit(9)
+        if text == "raise":
+            raise RuntimeError("secret detail")
+        if text == "busy":
+            raise OverloadedError("the engine is full", retry_after_s=2.5)
+        yield Reasoning("hm")
+        yield Text(text)
+        yield ToolCall(f"call-{turn.turn_index}", "echo", f'{{"n": {len(turn.messages)}}}')
+        if text == "twice":
+            yield ToolCall(f"call-{turn.turn_index}", "echo", "{}")
+        if text == "cut":
+            yield Finished("length")
+
+
+class ChattyBrain:
+    """Writes `num` deltas of `size` bytes as fast as it can."""
+
+    info = EngineInfo(engine="chatty", model="chatty-1")
+
+    def __init__(self, num: int = 20_000, size: int = 100) -> None:
+        self._num = num
+        self._size = size
+
+    def decide(self, turn: Turn, is_cancelled: Callable[[], bool]) -> Iterator[Event]:
+        for _ in range(self._num):
+            yield Text("x" * self._size)
