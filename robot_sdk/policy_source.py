@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +28,8 @@ from robot_sdk.errors import (
 )
 from robot_sdk.frame_watch import FrameWatch
 from robot_sdk.request_timing import Request, RequestTiming
+
+_LOG = logging.getLogger(__name__)
 
 #: Unusable chunks in a row after which the source ends with the error: a model that is wrong three
 #: times will not be right the fourth time, while one bad chunk may be an accident.
@@ -129,7 +132,8 @@ class PolicySource:
                 source with it.
             guard: Check of chunks. None: the limits of the policy's spec, out of limits refused.
             frame_watch: Watch of the cameras; share one per episode. None: a new one.
-            on_chunk: Gets one record per observation that was sent, on the control thread.
+            on_chunk: Gets one record per observation that was sent, on the control thread. If it
+                raises, that is logged and it is not called again; the same for `new_trace`.
             new_trace: Trace context for an observation, by sequence.
             lockstep_timeout_s: Longest wait for a usable chunk within one step in lockstep.
             name: For heartbeats and reports. Empty: the policy's name.
@@ -350,7 +354,7 @@ class PolicySource:
                 observation=observation,
                 buffered_steps=self._buffer.remaining(tick.step),
                 deadline_s=self._timing.deadline_s,
-                trace=None if self._new_trace is None else self._new_trace(sequence),
+                trace=self._trace_of(sequence),
             )
         )
         self._sequence += 1
@@ -360,6 +364,16 @@ class PolicySource:
     def _note_error(self, error: RobotSdkError) -> None:
         self._num_failures += 1
         self._last_error = error
+
+    def _trace_of(self, sequence: int) -> common_pb2.TraceContext | None:
+        if self._new_trace is None:
+            return None
+        try:
+            return self._new_trace(sequence)
+        except Exception:  # noqa: BLE001 - telemetry must not stop the robot
+            _LOG.exception("new_trace raised and is not called again")
+            self._new_trace = None
+            return None
 
     def _record(
         self,
@@ -374,17 +388,20 @@ class PolicySource:
     ) -> None:
         if self._on_chunk is None:
             return
-        self._on_chunk(
-            ChunkRecord(
-                sequence=request.sequence,
-                control_step=request.control_step,
-                outcome=outcome,
-                sent_s=request.sent_s,
-                received_s=None if arrival is None else arrival.received_s,
-                applied_step=applied_step,
-                dropped_rows=dropped_rows,
-                rows=rows,
-                timing=None if arrival is None else arrival.timing,
-                error=error,
-            )
+        record = ChunkRecord(
+            sequence=request.sequence,
+            control_step=request.control_step,
+            outcome=outcome,
+            sent_s=request.sent_s,
+            received_s=None if arrival is None else arrival.received_s,
+            applied_step=applied_step,
+            dropped_rows=dropped_rows,
+            rows=rows,
+            timing=None if arrival is None else arrival.timing,
+            error=error,
         )
+        try:
+            self._on_chunk(record)
+        except Exception:  # noqa: BLE001 - telemetry must not stop the robot
+            _LOG.exception("on_chunk raised and is not called again")
+            self._on_chunk = None

@@ -144,6 +144,16 @@ def test_b1_first_action_of_the_next_instruction_is_its_own():
     assert world.commands()[begin:-1] == [None, None] + [2] * 10
 
 
+def test_b1_rows_left_in_a_buffer_are_not_executed_by_the_next_source():
+    world = World(latency_s=0.1)
+    buffer = ChunkBuffer()
+    buffer.merge(0, np.full((50, 1), 77, np.float32), now_step=0)
+    stream = VirtualPolicyStream(world.spec, world.clock, latency_s=0.1)
+    source = PolicySource(stream, buffer, RequestTiming.from_spec(world.spec), max_steps=5)
+    world.control.finish(world.control.submit(source))
+    assert world.commands() == [None, None, 2, 3, 4, None]
+
+
 @pytest.mark.parametrize("merge", ["replace", "linear_blend", "temporal_ensemble"])
 @pytest.mark.parametrize("delay_ticks", [0, 1, 5, 9])
 def test_b2_executed_sequence_has_no_repeat_and_no_gap(delay_ticks, merge):
@@ -274,6 +284,16 @@ def test_a14_one_malformed_chunk_is_held_through_and_asked_again():
     assert world.commands()[:60] == [None] * 4 + list(range(4, 60))
     assert report.result.num_failures == 1
     assert isinstance(report.result.last_error, BadModelOutputError)
+
+
+def test_a14_good_chunk_in_between_keeps_occasional_bad_ones_from_ending_the_source():
+    def answer(observation):
+        rows = 10 if observation.sequence % 3 == 2 else 8
+        return observation.control_step + np.arange(rows, dtype=np.float32)[:, np.newaxis]
+
+    report = World(answer=answer, latency_s=0.05).run(max_steps=200)
+    assert report.result.ended_by == "max_steps"
+    assert report.result.num_failures > MAX_BAD_CHUNKS
 
 
 def test_a14_value_beyond_the_limits_of_the_spec_is_refused():
@@ -485,6 +505,22 @@ def test_every_observation_gets_exactly_one_record():
     world.run(max_steps=300)
     assert [r.sequence for r in world.records] == [o.sequence for o in world.stream.observations]
     assert {r.outcome for r in world.records} >= {"merged", "failed", "given_up"}
+
+
+def test_callbacks_that_raise_are_logged_and_do_not_stop_the_robot(caplog):
+    world = World(latency_s=0.1)
+    calls = []
+
+    def broken(argument):
+        calls.append(argument)
+        raise RuntimeError("in telemetry")
+
+    world.records = type("Broken", (), {"append": staticmethod(broken)})()
+    report = world.run(max_steps=30, new_trace=broken)
+    assert report.starved_ticks == 0
+    assert len(calls) == 2
+    assert "on_chunk raised" in caplog.text
+    assert "new_trace raised" in caplog.text
 
 
 def test_record_of_a_merged_chunk_says_where_it_was_applied():
