@@ -8,7 +8,13 @@ from robot_sdk.api.v1 import control_pb2
 from robot_sdk.backoff import Backoff
 from robot_sdk.channel import KEEPALIVE_INTERVAL_S
 from robot_sdk.clock import SYSTEM_CLOCK
-from robot_sdk.errors import RetryableError, RobotSdkError, UnsupportedError
+from robot_sdk.errors import (
+    DeadlineExceededError,
+    RetryableError,
+    RobotSdkError,
+    ServerUnavailableError,
+    UnsupportedError,
+)
 from robot_sdk.server_info import ServerInfo, decode_server_info
 from robot_sdk.timesync import ClockExchange
 from robot_sdk.transport import Transport
@@ -42,6 +48,11 @@ def shake_hands(transport: Transport, timeout_s: float) -> ServerInfo:
         try:
             response = transport.handshake(request, max(0.05, min(remaining_s, _TRY_TIMEOUT_S)))
         except RetryableError as error:
+            if isinstance(error, DeadlineExceededError):
+                error = ServerUnavailableError(
+                    "something accepts connections there and does not answer",
+                    hint="is it a robot_sdk server, and is it stopped or overloaded?",
+                )
             pause_s = min(backoff.next_s(error.retry_after_s), _PAUSE_MAX_S)
             if SYSTEM_CLOCK.now_s() + pause_s >= end_s:
                 raise _with_wait(error, timeout_s) from None

@@ -15,7 +15,7 @@ from robot_sdk.errors import (
 )
 
 # gRPC says these only in words; the status code alone would send the reader the wrong way.
-_CERTIFICATE_WORDS = ("certificate verify failed", "certificate_verify_failed", "unknown ca")
+_CERTIFICATE_WORDS = ("certificate_verify_failed", "hostname verification", "peer name")
 _CERTIFICATE_HINTS = {
     "expired": "the server's certificate has expired, or this machine's date is wrong",
     "hostname": "the certificate is for another name; set TlsConfig.server_name",
@@ -39,7 +39,7 @@ def translate(error: grpc.RpcError, target: str) -> RobotSdkError:
 
 
 def _unavailable(plain: ServerUnavailableError, text: str, target: str) -> RobotSdkError:
-    if any(word in text for word in _CERTIFICATE_WORDS) or "peer name" in text:
+    if any(word in text for word in _CERTIFICATE_WORDS):
         hint = next(
             (hint for word, hint in _CERTIFICATE_HINTS.items() if word in text),
             "the certificate is expired, for another name, or not signed by TlsConfig.ca_file",
@@ -51,6 +51,11 @@ def _unavailable(plain: ServerUnavailableError, text: str, target: str) -> Robot
         return ServerUnavailableError(
             f"no encrypted connection to {target}: {plain.message}",
             hint="one side uses TLS and the other does not, or the certificates do not match",
+        )
+    if "socket closed" in text:
+        return ServerUnavailableError(
+            f"{target} closed the connection: {plain.message}",
+            hint="it is stopping, or it wants TLS (tls=TlsConfig(...)) or a client certificate",
         )
     return ServerUnavailableError(
         f"{target} cannot be reached: {plain.message}",
