@@ -59,6 +59,7 @@ def _quadrants(image: np.ndarray) -> list[list[list[int]]]:
     ]
 
 
+@pytest.mark.gl
 def test_f6_policy_image_is_the_raw_buffer_turned_by_180_degrees_once(
     marker: Renderer, pudding_env: LiberoEnv
 ) -> None:
@@ -76,6 +77,7 @@ def test_f6_policy_image_is_the_raw_buffer_turned_by_180_degrees_once(
     np.testing.assert_array_equal(person, raw[::-1])
 
 
+@pytest.mark.gl
 def test_a_picture_has_the_size_that_was_asked_for(marker: Renderer) -> None:
     for height, width in ((32, 48), (600, 800), (20, 20)):
         image = marker.raw("top", height, width)
@@ -83,17 +85,20 @@ def test_a_picture_has_the_size_that_was_asked_for(marker: Renderer) -> None:
         assert image.dtype == np.uint8
 
 
+@pytest.mark.gl
 def test_an_unknown_camera_is_named_with_the_known_ones(marker: Renderer) -> None:
     with pytest.raises(InvalidArgumentError, match=r"camera.*'tpo'.*top"):
         marker.raw("tpo", 32, 32)
 
 
+@pytest.mark.gl
 @pytest.mark.parametrize(("height", "width"), [(0, 32), (32, -1), (10_000, 32)])
 def test_an_impossible_size_is_refused(marker: Renderer, height: int, width: int) -> None:
     with pytest.raises(InvalidArgumentError, match="1 to 4096"):
         marker.raw("top", height, width)
 
 
+@pytest.mark.gl
 def test_f7_the_renderers_name_is_known_and_slow_drawing_is_warned_about_once(
     marker: Renderer, caplog: pytest.LogCaptureFixture
 ) -> None:
