@@ -1,4 +1,4 @@
-"""A policy stream in memory and in virtual time, for tests of controllers and of the SDK."""
+"""A policy stream in memory, in virtual or real time, for tests of controllers and of the SDK."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robot_sdk.chunks import ChunkArrival, ChunkFailure, PolicyObservation, PolicyTiming
-from robot_sdk.clock import VirtualClock
+from robot_sdk.clock import Clock
 from robot_sdk.errors import EpisodeError, RobotSdkError
 from robot_sdk.spec import ActionDimension, PolicySpec
 
@@ -63,7 +63,7 @@ class VirtualPolicyStream:
     def __init__(
         self,
         spec: PolicySpec,
-        clock: VirtualClock,
+        clock: Clock,
         *,
         answer: Callable[[PolicyObservation], VirtualAnswer] | None = None,
         latency_s: float | Callable[[PolicyObservation], float] = 0.0,
@@ -130,7 +130,7 @@ class VirtualPolicyStream:
         return arrived
 
     def wait(self, timeout_s: float) -> bool:
-        """Jumps to the next arrival, or over the timeout."""
+        """Sleep until the next arrival or the timeout; a virtual clock jumps."""
         now_s = self._clock.now_s()
         if self._due and self._due[0][0] <= now_s + timeout_s:
             self._clock.sleep_until(self._due[0][0])
