@@ -50,7 +50,8 @@ class ChunkRecord:
             over. "outdated": a chunk of a newer observation came first. "failed": refused by the
             server or by the guard. "given_up": no answer within the deadline. "abandoned": the
             source ended first.
-        sent_s, received_s: None: nothing came.
+        sent_s: When the stream sent it; without a chunk, when the tick began in which it was sent.
+        received_s: None: no chunk came.
         applied_step: First step that the chunk has a say in; None if it has none.
         dropped_rows: Rows of it that were not used; None if there was no valid chunk.
         rows: Rows in it; None if there was no valid chunk.
@@ -392,7 +393,7 @@ class PolicySource:
             sequence=request.sequence,
             control_step=request.control_step,
             outcome=outcome,
-            sent_s=request.sent_s,
+            sent_s=request.sent_s if arrival is None else arrival.sent_s,
             received_s=None if arrival is None else arrival.received_s,
             applied_step=applied_step,
             dropped_rows=dropped_rows,
