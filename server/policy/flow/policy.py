@@ -127,7 +127,7 @@ def flow_policy_spec(horizon: int) -> PolicySpec:
             )
             for name, width in INPUT_WIDTHS.items()
         ),
-        embodiments=("panda_libero",),
+        embodiments=("libero-panda",),
         stand_in=True,
         note="Trained on scripted demonstrations; sees the poses of objects, not pictures. "
         "Stands in for pi0.5 where there is no GPU.",
