@@ -15,7 +15,7 @@ from robot_sdk.api.v1 import common_pb2
 from robot_sdk.loop_state import LoopState
 from robot_sdk.messages import ImagePart, Message, ToolCall, TurnResult
 from robot_sdk.policy_source import ChunkRecord
-from robot_sdk.telemetry import OpenSpan, Telemetry, attributes, spans, trace_context
+from robot_sdk.telemetry import Metrics, OpenSpan, Telemetry, attributes, spans, trace_context
 from robot_sdk.tools import ToolResult
 
 
@@ -65,9 +65,11 @@ class EpisodeTrace:
                 env_steps=gap.steps, control_hz=self._control_hz, wall_s=gap.wall_s
             ),
         )
+        if gap.steps is not None and self._control_hz:
+            self._telemetry.metrics.env_step_gap(gap.steps / self._control_hz)
         images = sum(isinstance(part, ImagePart) for m in new_messages for part in m.parts)
         with _ended(span):
-            yield _DecideSpan(span, images)
+            yield _DecideSpan(span, images, self._telemetry.metrics)
 
     @contextmanager
     def tool(self, call: ToolCall, /) -> Iterator[Callable[[ToolResult], None]]:
@@ -138,6 +140,7 @@ class ChunkTrace:
         round_trip_s = age_steps = None
         if record.received_s is not None:
             round_trip_s = record.received_s - record.sent_s
+            self._telemetry.metrics.chunk_round_trip(round_trip_s)
         if record.applied_step is not None:
             age_steps = record.applied_step - record.control_step
         error = None if record.error is None else str(record.error)
@@ -164,15 +167,17 @@ class ChunkTrace:
 class _DecideSpan:
     """Implements `robot_sdk.agent.DecideObserver`."""
 
-    def __init__(self, span: OpenSpan, num_new_images: int) -> None:
+    def __init__(self, span: OpenSpan, num_new_images: int, metrics: Metrics) -> None:
         self._span = span
         self._num_new_images = num_new_images
+        self._metrics = metrics
 
     @property
     def trace(self) -> common_pb2.TraceContext:
         return trace_context(self._span)
 
     def answered(self, turn: TurnResult, /) -> None:
+        self._metrics.brain_latency(turn.latency_s)
         self._span.set(
             spans.decide(
                 turn_index=turn.index,

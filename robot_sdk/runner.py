@@ -27,6 +27,7 @@ from robot_sdk.telemetry import (
     AttributeValue,
     OpenSpan,
     Telemetry,
+    TickMetrics,
     attributes,
     no_telemetry,
     spans,
@@ -173,6 +174,7 @@ class _Run:
         self._options = options
         self._clock = clock
         self._on_state = on_state
+        self._ticks = TickMetrics(telemetry.metrics)
         self._loop = ControlLoop(
             robot,
             clock=clock,
@@ -250,6 +252,13 @@ class _Run:
                 overrun_ticks=state.overrun_ticks,
                 estopped=state.estopped,
             )
+        )
+        self._ticks.update(
+            acted=state.acted_steps,
+            starved=state.starved_ticks,
+            start_wait=state.start_wait_ticks,
+            idle=state.idle_ticks,
+            overrun=state.overrun_ticks,
         )
         if self._on_state is not None:
             self._on_state(state)

@@ -16,6 +16,7 @@ from robot_sdk.telemetry.metrics import Metrics
 from robot_sdk.telemetry.open_span import Attributes, AttributeValue, OpenSpan
 from robot_sdk.telemetry.setup import Telemetry, from_providers, no_telemetry, start
 from robot_sdk.telemetry.signals import exit_on_sigterm
+from robot_sdk.telemetry.tick_metrics import TickMetrics
 
 __all__ = [
     "TRACE_SUFFIX",
@@ -25,6 +26,7 @@ __all__ = [
     "OpenSpan",
     "Parent",
     "Telemetry",
+    "TickMetrics",
     "attributes",
     "exit_on_sigterm",
     "from_providers",

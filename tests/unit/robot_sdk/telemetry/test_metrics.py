@@ -6,7 +6,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 
-from robot_sdk.telemetry import from_providers, metrics
+from robot_sdk.telemetry import TickMetrics, from_providers, metrics
 
 
 def _metered() -> tuple[metrics.Metrics, InMemoryMetricReader]:
@@ -92,3 +92,17 @@ def test_ticks_are_counted_by_kind() -> None:
     points = _points(reader)
     assert points["robot.ticks.starved"][0].value == 5
     assert points["robot.ticks.idle"][0].value == 2
+
+
+def test_totals_of_the_control_loop_are_counted_once_each() -> None:
+    recorded, reader = _metered()
+    ticks = TickMetrics(recorded)
+
+    ticks.update(acted=1, starved=0, start_wait=2, idle=0, overrun=0)
+    ticks.update(acted=5, starved=3, start_wait=2, idle=0, overrun=0)
+
+    points = _points(reader)
+    assert points["robot.ticks.acted"][0].value == 5
+    assert points["robot.ticks.starved"][0].value == 3
+    assert points["robot.ticks.start_wait"][0].value == 2
+    assert "robot.ticks.idle" not in points
