@@ -120,15 +120,16 @@ def decode_rgb8(image: common_pb2.Image, name: str = "image") -> NDArray[np.uint
             allowed=["IMAGE_ENCODING_RGB8"],
         )
     expected_bytes = image.height * image.width * 3
-    if len(image.data) != expected_bytes:
+    data = image.data  # every reading of the field is a copy
+    if len(data) != expected_bytes:
         raise InvalidArgumentError(
-            f"{name} has {len(image.data)} bytes, but {image.height}x{image.width} RGB needs "
+            f"{name} has {len(data)} bytes, but {image.height}x{image.width} RGB needs "
             f"{expected_bytes}",
             field=name,
-            value=len(image.data),
+            value=len(data),
             allowed=[expected_bytes],
         )
-    pixels = np.frombuffer(image.data, dtype=np.uint8)
+    pixels = np.frombuffer(data, dtype=np.uint8)
     return pixels.reshape(image.height, image.width, 3).copy()
 
 

@@ -108,13 +108,14 @@ def decode_tensor(tensor: common_pb2.Tensor, name: str = "tensor") -> NDArray[np
     num_bytes = dtype.itemsize
     for length in shape:
         num_bytes *= length
+    data = tensor.data  # every reading of the field is a copy
     # numpy also refuses an empty array whose other dimensions overflow, so each is bounded too.
-    if num_bytes != len(tensor.data) or any(length > sys.maxsize for length in shape):
-        raise _wrong_size(name, _NAMES[tensor.dtype], shape, num_bytes, len(tensor.data))
+    if num_bytes != len(data) or any(length > sys.maxsize for length in shape):
+        raise _wrong_size(name, _NAMES[tensor.dtype], shape, num_bytes, len(data))
     try:
-        array = np.frombuffer(tensor.data, dtype=dtype).reshape(shape)
+        array = np.frombuffer(data, dtype=dtype).reshape(shape)
     except ValueError:
-        raise _wrong_size(name, _NAMES[tensor.dtype], shape, num_bytes, len(tensor.data)) from None
+        raise _wrong_size(name, _NAMES[tensor.dtype], shape, num_bytes, len(data)) from None
     # A bool that is neither 0 nor 1 is undefined behaviour in numpy.
     if tensor.dtype == common_pb2.D_TYPE_BOOL:
         return np.not_equal(array.view(np.uint8), 0, out=np.empty(shape, dtype=np.bool_))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from server import config as configuration
 from server.config import Config, ConfigError
+from server.worker.allocator import keep_freed_memory
 
 EXIT_USAGE = 2
 EXIT_LOAD = 3
@@ -44,6 +45,8 @@ def _serve(config: Config, ready_file: Path | None) -> int:
             file=sys.stderr,
         )
         return EXIT_USAGE
+
+    keep_freed_memory()
 
     async def run() -> None:
         app = App(config)

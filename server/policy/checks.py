@@ -106,6 +106,8 @@ def check_actions(actions: object, spec: PolicySpec) -> NDArray[np.float32]:
         name = spec.action_dimensions[column].name
         raise _bad(spec, f"{chunk[row, column]} in row {row}, {name}", "finite numbers")
     lower, upper = spec.lower_limits(), spec.upper_limits()
+    if ((chunk >= lower) & (chunk <= upper)).all():
+        return chunk
     slack_low = np.where(np.isfinite(lower), _LIMIT_TOLERANCE * np.maximum(np.abs(lower), 1.0), 0.0)
     slack_high = np.where(
         np.isfinite(upper), _LIMIT_TOLERANCE * np.maximum(np.abs(upper), 1.0), 0.0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import sys
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.spec_codec import encode_spec
 from server.policy.host import PolicyHost, RawObservation
+from server.worker.allocator import keep_freed_memory
 from server.worker.arena import Arena
 from server.worker.child import connect
 from server.worker.factory import FactoryError, build
@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def main(arguments: list[str]) -> int:
+    keep_freed_memory()
     connection, (descriptor, size_bytes) = connect(arguments)
     arena = Arena(int(descriptor), int(size_bytes))
     load = connection.receive()
@@ -54,8 +55,16 @@ def _run(frame: Frame, host: PolicyHost, arena: Arena, connection: FrameSocket) 
     )
     answers = []
     for answer in result.answers:
-        fields = {k: v for k, v in dataclasses.asdict(answer).items() if k != "body"}
-        answers.append({**fields, "length": len(answer.body)})
+        answers.append(
+            {
+                "failed": answer.failed,
+                "length": len(answer.body),
+                "preprocess_s": answer.preprocess_s,
+                "vision_s": answer.vision_s,
+                "prefill_s": answer.prefill_s,
+                "denoise_s": answer.denoise_s,
+            }
+        )
     connection.send(
         {
             "op": "result",

@@ -70,7 +70,7 @@ class FrameSocket:
     def receive(self) -> Frame | None:
         """The next frame; None when the other side has gone."""
         while not self._ready:
-            data = self._socket.recv(1 << 18)
+            data = self._socket.recv(1 << 16)
             if not data:
                 return None
             self._ready = self._decoder.feed(data)

@@ -89,9 +89,7 @@ async def serve(policy: DelayPolicy) -> None:
             except ConnectionClosed:
                 return
 
-    async with ws_server.serve(
-        handle, "127.0.0.1", 0, compression=None, max_size=None
-    ) as server:
+    async with ws_server.serve(handle, "127.0.0.1", 0, compression=None, max_size=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         print(f"listening on 127.0.0.1:{port}", flush=True)
         await server.serve_forever()

@@ -60,8 +60,9 @@ class ProductSession:
 
     def __init__(self, address: str, robot: int) -> None:
         from _support_policy import BASE_RGB, STATE, WRIST_RGB
-        from robot_sdk.client import connect
+
         from robot_sdk.chunks import ChunkArrival, PolicyObservation
+        from robot_sdk.client import connect
         from robot_sdk.observation import Observation
 
         self._arrival, self._observation, self._request = (

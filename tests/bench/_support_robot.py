@@ -14,7 +14,6 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
 from _support_load import ACTION_DIM, PROMPT, make_samples
 from _support_policy import BASE_RGB, STATE, WRIST_RGB
 from _support_process import num_open_fds, num_threads, rss_bytes
@@ -117,7 +116,10 @@ def episodes(address: str, count: int) -> None:
     say("connected", episodes=0)
     for number in range(1, count + 1):
         result = run_episode(
-            client, robot, lambda running: ToolRegistry(Tools(running)), PROMPT,
+            client,
+            robot,
+            lambda running: ToolRegistry(Tools(running)),
+            PROMPT,
             EpisodeOptions(policies=(POLICY,), pace="lockstep"),
         )
         if not result.success:

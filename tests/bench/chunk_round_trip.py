@@ -89,7 +89,9 @@ class BlockResult:
 class Side:
     """One system under load: its server and its client processes."""
 
-    def __init__(self, name: str, scenario: Scenario, num_processes: int, per_item_s: float) -> None:
+    def __init__(
+        self, name: str, scenario: Scenario, num_processes: int, per_item_s: float
+    ) -> None:
         self.name = name
         self._children: list[Child] = []
         try:
@@ -221,7 +223,9 @@ def summarise(scenario: Scenario, results: dict[str, list[BlockResult]]) -> dict
             "blocks": [asdict(block) for block in blocks],
             **{key: asdict(spread) for key, spread in spreads.items()},
         }
-        print(f"  {side:8} " + "  ".join(f"{key[:-3]} {spread} ms" for key, spread in spreads.items()))
+        print(
+            f"  {side:8} " + "  ".join(f"{key[:-3]} {spread} ms" for key, spread in spreads.items())
+        )
     if set(results) != set(SIDES):
         return summary
     for key in ("p50_ms", "p90_ms", "p99_ms"):
