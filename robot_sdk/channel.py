@@ -13,6 +13,7 @@ Numbers that both ends rely on:
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,7 @@ _RECONNECT_MAX_S = 1.0
 #: Bound of one attempt to connect, TLS handshake included. gRPC's own is 20 s, which a lost SYN
 #: would cost after every outage.
 _CONNECT_ATTEMPT_S = 2.0
+_TRUE_WORDS = ("1", "true", "yes", "on")
 _LOCAL_HOSTS = ("localhost", "127.", "[::1]")
 
 _log = logging.getLogger("robot_sdk")
@@ -100,6 +102,7 @@ def open_channel(config: ChannelConfig, *, sends_token: bool = False) -> grpc.Ch
         InvalidArgumentError: The address or a TLS file is wrong.
     """
     target = check_target(config.target)
+    _warn_of_fork_support()
     options: list[tuple[str, str | int]] = [
         ("grpc.max_send_message_length", config.max_message_bytes),
         ("grpc.max_receive_message_length", config.max_message_bytes),
@@ -123,6 +126,14 @@ def open_channel(config: ChannelConfig, *, sends_token: bool = False) -> grpc.Ch
     if config.tls.server_name is not None:
         options.append(("grpc.ssl_target_name_override", config.tls.server_name))
     return grpc.secure_channel(target, _credentials(config.tls), options=options)
+
+
+def _warn_of_fork_support() -> None:
+    if os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "0").lower() in _TRUE_WORDS:
+        _log.warning(
+            "GRPC_ENABLE_FORK_SUPPORT is set: with it gRPC stops a process that forks while a "
+            "stream is open. Unset it; programs and processes may be started without it"
+        )
 
 
 def _credentials(tls: TlsConfig) -> grpc.ChannelCredentials:
