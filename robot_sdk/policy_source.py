@@ -133,8 +133,8 @@ class PolicySource:
                 source with it.
             guard: Check of chunks. None: the limits of the policy's spec, out of limits refused.
             frame_watch: Watch of the cameras; share one per episode. None: a new one.
-            on_chunk: Gets one record per observation that was sent, on the control thread. If it
-                raises, that is logged and it is not called again; the same for `new_trace`.
+            on_chunk: Gets one record per observation that was to be sent, on the control thread. If
+                it raises, that is logged and it is not called again; the same for `new_trace`.
             new_trace: Trace context for an observation, by sequence.
             lockstep_timeout_s: Longest wait for a usable chunk within one step in lockstep.
             name: For heartbeats and reports. Empty: the policy's name.
@@ -348,17 +348,21 @@ class PolicySource:
             return False
         self._is_stale = False
         sequence = self._sequence
-        self._stream.send(
-            PolicyObservation(
-                sequence=sequence,
-                control_step=tick.step,
-                observation=observation,
-                buffered_steps=self._buffer.remaining(tick.step),
-                deadline_s=self._timing.deadline_s,
-                trace=self._trace_of(sequence),
-            )
+        message = PolicyObservation(
+            sequence=sequence,
+            control_step=tick.step,
+            observation=observation,
+            buffered_steps=self._buffer.remaining(tick.step),
+            deadline_s=self._timing.deadline_s,
+            trace=self._trace_of(sequence),
         )
         self._sequence += 1
+        try:
+            self._stream.send(message)
+        except RobotSdkError as error:
+            self._note_error(error)
+            self._record(Request(sequence, tick.step, tick.now_s), "failed", error=error)
+            raise
         self._timing.sent(sequence, tick.step, tick.now_s)
         return True
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -68,6 +68,13 @@ def test_value_that_is_not_finite_is_refused_under_either_limit_rule(value, on_l
     chunk[3, 2] = value
     with pytest.raises(BadModelOutputError, match="row 3, j2"):
         _guard(on_limit=on_limit).check_chunk(chunk)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_value_that_is_not_finite_is_refused_where_there_are_no_limits(value):
+    guard = ActionGuard.unlimited(2)
+    with pytest.raises(InvalidArgumentError, match=r"action\[1\].*finite"):
+        guard.check_action(np.array([0.0, value], np.float32))
 
 
 def test_float64_beyond_float32_is_refused_like_infinity():
@@ -140,6 +147,7 @@ def test_unknown_limit_rule_names_the_allowed_ones():
     ),
     st.sampled_from(["reject", "clip"]),
 )
+@settings(deadline=None)
 def test_what_passes_is_finite_and_within_limits(chunk, on_limit):
     guard = ActionGuard([-2.0, -1.0, 0.0], [2.0, 1.0, 0.5], on_limit=on_limit)
     try:

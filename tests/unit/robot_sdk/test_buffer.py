@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -114,6 +114,7 @@ def test_chunk_without_rows_is_refused():
 
 
 @given(st.sampled_from(POLICIES), st.data())
+@settings(max_examples=50, deadline=None)
 def test_blending_stays_within_the_predictions_of_that_step(merge, data):
     buffer = ChunkBuffer(merge)
     predictions: dict[int, list[float]] = {}
@@ -167,3 +168,4 @@ class BufferMachine(RuleBasedStateMachine):
 
 
 TestBufferMachine = BufferMachine.TestCase
+TestBufferMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

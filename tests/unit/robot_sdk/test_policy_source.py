@@ -507,6 +507,20 @@ def test_every_observation_gets_exactly_one_record():
     assert {r.outcome for r in world.records} >= {"merged", "failed", "given_up"}
 
 
+def test_observation_that_cannot_be_sent_ends_the_source_and_has_its_record():
+    world = World()
+    stream = VirtualPolicyStream(world.spec, world.clock)
+    refused = ObservationMismatchError("missing", field="observation/state")
+
+    def send(observation):
+        raise refused
+
+    stream.send = send
+    with pytest.raises(ObservationMismatchError):
+        world.run(stream=stream)
+    assert [(r.outcome, r.error) for r in world.records] == [("failed", refused)]
+
+
 def test_callbacks_that_raise_are_logged_and_do_not_stop_the_robot(caplog):
     world = World(latency_s=0.1)
     calls = []

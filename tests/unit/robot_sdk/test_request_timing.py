@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_sdk.errors import InvalidArgumentError
@@ -187,6 +187,7 @@ def test_impossible_settings_are_refused(options):
     latency_s=st.floats(0, 10),
     control_hz=st.floats(1, 100),
 )
+@settings(deadline=None)
 def test_next_step_always_advances_and_never_passes_the_executed_steps(
     horizon, data, latency_s, control_hz
 ):

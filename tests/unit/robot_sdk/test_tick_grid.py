@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_sdk.errors import InvalidArgumentError
@@ -51,6 +51,7 @@ def test_impossible_rate_is_refused(control_hz):
     index=st.integers(0, 10**6),
     stall_s=st.floats(-1, 1e4),
 )
+@settings(deadline=None)
 def test_next_index_is_the_first_that_is_not_too_late(start_s, control_hz, index, stall_s):
     grid = TickGrid(start_s, control_hz)
     now_s = grid.deadline_s(index) + stall_s
