@@ -106,13 +106,19 @@ class Server:
 class Client:
     """A channel with all stubs."""
 
-    def __init__(self, address: str, token: str | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        options: list[tuple[str, int]] | None = None,
+    ) -> None:
         self.metadata = [("authorization", f"Bearer {token}")] if token else []
         self.channel = grpc.insecure_channel(
             address,
             options=[
                 ("grpc.max_receive_message_length", _MAX_BYTES),
                 ("grpc.max_send_message_length", _MAX_BYTES),
+                *(options or []),
             ],
         )
         self.control = control_pb2_grpc.ControlServiceStub(self.channel)

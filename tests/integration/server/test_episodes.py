@@ -239,8 +239,8 @@ def test_c3_late_messages_to_an_ended_episode_never_resurrect_it(robot: Robot) -
         robot.decide().rest()
     with pytest.raises(EpisodeEndedError):
         robot.chunks().opened()
+    request = fleet_pb2.EndEpisodeRequest(episode_id=robot.reference.episode_id)
     with pytest.raises(EpisodeError):
-        request = fleet_pb2.EndEpisodeRequest(episode_id=robot.reference.episode_id)
         raise_sdk(lambda: robot.client.fleet.EndEpisode(request))
     status = robot.client.status()
     assert (status.admission.active_episodes, len(status.episodes)) == (0, 0)
