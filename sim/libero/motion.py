@@ -33,9 +33,11 @@ _PROGRESS_RAD = 0.01
 _BLOCKED_STEPS = 15
 #: Full speed of a position action of 1: 0.05 m a step at 20 Hz.
 MAX_SPEED_M_S = POSITION_SCALE_M * 20.0
-#: The gripper ramps its command, so the fingers start late; end to end they need 15 steps or so.
-_MIN_GRIPPER_STEPS = 10
-_MAX_GRIPPER_STEPS = 20
+#: Fingers this far apart are open, metres; 0.08 is the most.
+_OPEN_M = 0.07
+#: The gripper ramps its command, so the fingers start up to eight steps late.
+_MIN_CLOSE_STEPS = 10
+_MAX_GRIPPER_STEPS = 25
 _STILL_M_S = 0.01
 
 
@@ -139,7 +141,9 @@ def gripper_yaw(arm: ArmState) -> float:
 
 @dataclass
 class GripperMotion:
-    """Open or close the fingers and keep the arm where it is.
+    """Open or close the fingers; the hand is kept where it was at the start.
+
+    Opening ends when the fingers are apart, closing when they have come to rest.
 
     Args:
         command: -1 opens, +1 closes.
@@ -147,16 +151,24 @@ class GripperMotion:
 
     command: float
     _steps: int = field(default=0, init=False)
+    _start: ArmState | None = field(default=None, init=False)
 
     def step(self, arm: ArmState) -> Action | MotionResult:
         """The action for this step, or the end."""
-        speed = abs(float(arm.gripper_qvel[0] - arm.gripper_qvel[1]))
-        if self._steps >= _MIN_GRIPPER_STEPS and speed < _STILL_M_S:
+        if self._start is None:
+            self._start = arm
+        if self._is_done(arm):
             return MotionResult(True, "reached", self._steps)
         if self._steps >= _MAX_GRIPPER_STEPS:
             # Fingers that squeeze something soft may tremble for ever; they have done their work.
             return MotionResult(self.command == GRIPPER_CLOSE, "step_limit", self._steps)
         self._steps += 1
-        action = np.zeros(7, dtype=np.float32)
-        action[-1] = self.command
-        return action
+        return servo_action(
+            arm.position, arm.rotation, self._start.position, self._start.rotation, self.command
+        )
+
+    def _is_done(self, arm: ArmState) -> bool:
+        if self.command != GRIPPER_CLOSE:
+            return self._steps > 0 and arm.opening_m >= _OPEN_M
+        speed = abs(float(arm.gripper_qvel[0] - arm.gripper_qvel[1]))
+        return self._steps >= _MIN_CLOSE_STEPS and speed < _STILL_M_S

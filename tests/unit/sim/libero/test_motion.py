@@ -111,13 +111,31 @@ def test_rotate_turns_in_place_to_the_yaw(yaw: float) -> None:
     assert np.linalg.norm(arm.position - START.position) < ARRIVED_M
 
 
-@pytest.mark.parametrize("command", [GRIPPER_OPEN, GRIPPER_CLOSE])
-def test_f8_the_gripper_gets_its_command_long_enough_and_the_arm_stays(command: float) -> None:
-    result, _, actions = run(GripperMotion(command))
+def test_f8_minus_one_opens_until_the_fingers_are_apart_and_the_hand_stays() -> None:
+    motion = GripperMotion(GRIPPER_OPEN)
+    arm = dataclasses.replace(START, gripper_qpos=np.array([0.02, -0.02]))
+    actions = [motion.step(arm) for _ in range(8)]
+    apart = dataclasses.replace(arm, gripper_qpos=np.array([0.036, -0.036]))
 
-    assert result.reached
-    assert result.steps == len(actions) >= 10
-    assert all(action.tolist() == [0, 0, 0, 0, 0, 0, command] for action in actions)
+    result = motion.step(apart)
+
+    assert all(np.allclose(action, [0, 0, 0, 0, 0, 0, -1]) for action in actions)
+    assert result == MotionResult(True, "reached", 8)
+
+
+def test_fingers_that_do_not_open_are_reported() -> None:
+    stuck = dataclasses.replace(START, gripper_qpos=np.array([0.02, -0.02]))
+
+    result, _, _ = run(GripperMotion(GRIPPER_OPEN), stuck)
+
+    assert (result.reached, result.reason) == (False, "step_limit")
+
+
+def test_f8_plus_one_closes_for_ten_steps_at_least() -> None:
+    result, _, actions = run(GripperMotion(GRIPPER_CLOSE))
+
+    assert (result.reached, result.steps) == (True, 10)
+    assert all(np.allclose(action, [0, 0, 0, 0, 0, 0, 1]) for action in actions)
 
 
 def test_the_gripper_does_not_wait_for_ever_for_trembling_fingers() -> None:
@@ -125,4 +143,4 @@ def test_the_gripper_does_not_wait_for_ever_for_trembling_fingers() -> None:
 
     result, _, actions = run(GripperMotion(GRIPPER_CLOSE), trembling)
 
-    assert (result.reached, result.reason, len(actions)) == (True, "step_limit", 20)
+    assert (result.reached, result.reason, len(actions)) == (True, "step_limit", 25)
