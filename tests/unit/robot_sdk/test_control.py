@@ -140,6 +140,30 @@ def test_c5_stop_while_act_blocks_ends_the_run_without_a_later_action(robot, pac
     assert source.num_stopped == 1
 
 
+def test_c5_call_from_before_a_stop_is_refused_also_after_rearming(robot, monkeypatch):
+    blocked, accepted, go_on = threading.Event(), threading.Event(), threading.Event()
+    moved = []
+
+    def block(action):
+        blocked.set()
+        assert go_on.wait(WAIT_S)
+
+    robot.on_act = block
+    with ControlLoop(robot, pace="lockstep") as loop:
+        running = Background(lambda: loop.run(Numbers()))
+        assert blocked.wait(WAIT_S)
+        enter = loop._estop.enter
+        monkeypatch.setattr(loop._estop, "enter", lambda: (enter(), accepted.set())[0])
+        calling = Background(lambda: loop.call(moved.append))
+        assert accepted.wait(WAIT_S)
+        loop.estop("test")
+        loop.rearm()
+        go_on.set()
+        assert isinstance(calling.join().error, EstopError)
+        assert isinstance(running.join().error, EstopError)
+    assert moved == []
+
+
 def test_robot_exception_reaches_the_caller_and_the_loop_lives(robot):
     def fail(action):
         raise ConnectionError("bus off")
