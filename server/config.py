@@ -130,7 +130,7 @@ class AdmissionSection:
 
     policy: str = setting("unlimited", "Admission policy.", choices=("unlimited", "static-cap"))
     cap: int | None = setting(
-        None, "static-cap: most episodes inside at once. Absent: no cap.", minimum=0
+        None, 'With policy "static-cap": most episodes inside at once. Absent: no cap.', minimum=0
     )
 
 
@@ -144,7 +144,8 @@ class BrainSection:
         choices=("demo-planner", "factory"),
     )
     factory: str = setting(
-        "", "engine = factory: `module:callable` that returns a server.brain.interface.Planner."
+        "",
+        'With engine "factory": `module:callable` that returns a server.brain.interface.Planner.',
     )
     options: Options = setting({}, "Keyword arguments of the engine's factory.")
     max_running_turns: int = setting(
@@ -171,7 +172,7 @@ class PolicySection:
         choices=("flow", "factory"),
     )
     factory: str = setting(
-        "", "kind = factory: `module:callable` that returns a server.policy.interface.Policy."
+        "", 'With kind "factory": `module:callable` that returns a server.policy.interface.Policy.'
     )
     options: Options = setting({}, "Keyword arguments of the policy's factory.")
     workers: int = setting(1, "Worker processes.", minimum=1, maximum=64)

@@ -44,11 +44,11 @@ class Move:
 def parse_task(text: str) -> list[Move]:
     """The moves a task asks for, in order. Empty: not understood."""
     words = " ".join(text.lower().replace("_", " ").split()).rstrip(". ")
-    if found := _PICK_PLACE.search(words):
+    if found := _PICK_PLACE.fullmatch(words):
         return [_move(found["what"], found["how"], found["where"])]
-    if found := _PUT_BOTH.search(words):
+    if found := _PUT_BOTH.fullmatch(words):
         return [_move(found[name], found["how"], found["where"]) for name in ("what", "other")]
-    if (found := _PUT.search(words)) and " and " not in found["where"]:
+    if (found := _PUT.fullmatch(words)) and " and " not in found["where"]:
         return [_move(found["what"], found["how"], found["where"])]
     return []
 

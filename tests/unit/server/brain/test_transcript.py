@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robot_sdk.api.v1 import brain_pb2
+from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.images import encode_image
+from server.brain.interface import ToolCall
+from server.brain.transcript import Output, Transcript
+
+
+def user(text: str = "", image: np.ndarray | None = None) -> brain_pb2.Message:
+    parts = [brain_pb2.ContentPart(text=text)] if text else []
+    if image is not None:
+        parts.append(brain_pb2.ContentPart(image=encode_image(image)))
+    return brain_pb2.Message(role=brain_pb2.ROLE_USER, parts=parts)
+
+
+ANSWER = Output("ok", "", ())
+
+
+def test_a_draft_changes_nothing_until_it_is_appended() -> None:
+    transcript = Transcript()
+
+    draft = transcript.draft(0, [user("hello")], [])
+
+    assert transcript.messages == ()
+    transcript.append(draft, ANSWER)
+    assert [m.role for m in transcript.messages] == ["user", "assistant"]
+
+
+def test_history_is_append_only() -> None:
+    transcript = Transcript()
+    transcript.append(transcript.draft(0, [user("one")], []), ANSWER)
+    before = transcript.messages
+
+    transcript.append(transcript.draft(1, [user("two")], []), ANSWER)
+
+    assert transcript.messages[: len(before)] == before
+
+
+def test_bytes_of_a_picture_are_kept_once() -> None:
+    transcript = Transcript()
+    picture = np.zeros((28, 56, 3), np.uint8)
+    for turn in range(3):
+        draft = transcript.draft(turn, [user("look", picture)], [])
+        usage = transcript.usage(draft, ANSWER)
+        transcript.append(draft, ANSWER)
+
+    assert transcript.image_bytes == picture.nbytes
+    assert usage.num_images == 3
+
+
+def test_a_known_picture_may_be_named_without_its_bytes() -> None:
+    transcript = Transcript()
+    message = user("look", np.zeros((28, 56, 3), np.uint8))
+    transcript.append(transcript.draft(0, [message], []), ANSWER)
+    message.parts[1].image.data = b""
+
+    draft = transcript.draft(1, [message], [])
+
+    assert draft.num_images == 1
+    message.parts[1].image.image_id = "unknown"
+    with pytest.raises(InvalidArgumentError, match="sent before"):
+        transcript.draft(1, [message], [])
+
+
+def test_d10_an_id_that_is_not_the_pictures_digest_is_refused() -> None:
+    message = user("look", np.zeros((30, 150, 3), np.uint8))
+    message.parts[1].image.image_id = encode_image(np.zeros((150, 30, 3), np.uint8)).image_id
+
+    with pytest.raises(InvalidArgumentError, match="digest"):
+        Transcript().draft(0, [message], [])
+
+
+def test_a_picture_with_too_few_bytes_is_refused() -> None:
+    message = user("look", np.zeros((4, 4, 3), np.uint8))
+    message.parts[1].image.height = 5
+
+    with pytest.raises(InvalidArgumentError, match="48 bytes"):
+        Transcript().draft(0, [message], [])
+
+
+def test_tokens_follow_the_documented_rule() -> None:
+    transcript = Transcript()
+    tools = [brain_pb2.ToolSpec(name="look", description="12345678", parameters_json="{}")]
+
+    draft = transcript.draft(0, [user("12345", np.zeros((29, 56, 3), np.uint8))], tools)
+    output = Output("1234", "12345", (ToolCall("call-0", "look", '{"a":1}'),))
+    usage = transcript.usage(draft, output)
+
+    # text ceil(5/4), picture 2 x 2, tool 1 + 2 + 1; answer 1 + 2 + 1 + 2
+    assert usage.input_tokens == 2 + 4 + 4
+    assert usage.output_tokens == 1 + 2 + 1 + 2
+    assert usage.estimated
+    assert usage.cached_tokens is None
+
+
+def test_the_next_prompt_is_the_last_prompt_and_output_and_the_new_part() -> None:
+    transcript = Transcript()
+    draft = transcript.draft(0, [user("x" * 40)], [])
+    first = transcript.usage(draft, ANSWER)
+    transcript.append(draft, ANSWER)
+
+    second = transcript.usage(transcript.draft(1, [user("y" * 8)], []), ANSWER)
+
+    assert first.input_tokens is not None
+    assert first.output_tokens is not None
+    assert second.input_tokens == first.input_tokens + first.output_tokens + 2
+    assert second.new_tokens == 2
+
+
+def test_tools_come_in_the_first_turn_only() -> None:
+    with pytest.raises(InvalidArgumentError, match="turn 0 only"):
+        Transcript().draft(1, [user("x")], [brain_pb2.ToolSpec(name="late")])
+
+
+def test_a_turn_without_news_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="new_messages"):
+        Transcript().draft(0, [], [])
