@@ -52,6 +52,8 @@ def _unavailable(plain: ServerUnavailableError, text: str, target: str) -> Robot
             f"no encrypted connection to {target}: {plain.message}",
             hint="one side uses TLS and the other does not, or the certificates do not match",
         )
+    if "failed to connect" not in text and any(word in text for word in _BROKEN_WORDS):
+        return ServerUnavailableError(f"the connection to {target} broke: {plain.message}")
     if "socket closed" in text:
         return ServerUnavailableError(
             f"{target} closed the connection: {plain.message}",

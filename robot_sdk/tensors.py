@@ -83,7 +83,8 @@ def write_tensor(into: common_pb2.Tensor, array: ArrayLike, name: str = "tensor"
         values = values.astype(wire_dtype)
     into.dtype = code  # type: ignore[assignment]
     into.shape.extend(values.shape)
-    into.data = values.tobytes()
+    # tobytes alone walks a strided array one element at a time.
+    into.data = np.ascontiguousarray(values).tobytes()
 
 
 def decode_tensor(tensor: common_pb2.Tensor, name: str = "tensor") -> NDArray[np.generic]:

@@ -275,3 +275,30 @@ def test_thirty_episodes_leave_no_thread_behind(client):
         run_one()
     eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("robot-sdk")])
     eventually(lambda: threading.active_count() <= before + 8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("away_s", [60.0, 150.0])
+def test_a5_a_robot_that_polls_through_a_long_outage_is_back_within_five_seconds(fake, away_s):
+    first = GrpcFakeServer(fake)
+    client = connect(first.target)
+
+    def try_an_episode():
+        try:
+            with client.episode(task="reach", robot_id="robot-0") as episode:
+                return episode.decide(HELLO).text
+        except RobotSdkError:
+            return None
+
+    first.stop()
+    end_s = time.monotonic() + away_s
+    while time.monotonic() < end_s:
+        assert try_an_episode() is None
+    second = GrpcFakeServer(fake, port=first.port)
+    try:
+        opened_s = time.monotonic()
+        eventually(try_an_episode, timeout_s=5.0)
+        assert time.monotonic() - opened_s < 5.0
+    finally:
+        client.close()
+        second.stop()

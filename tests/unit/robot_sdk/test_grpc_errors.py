@@ -37,7 +37,8 @@ class Failure(grpc.RpcError):
     ("code", "details", "expected", "words"),
     [
         ("UNAVAILABLE", "Connection refused", ServerUnavailableError, "is the server running"),
-        ("UNAVAILABLE", "Socket closed", ServerUnavailableError, "TLS"),
+        ("UNAVAILABLE", "failed to connect: Socket closed", ServerUnavailableError, "TLS"),
+        ("UNAVAILABLE", "Stream removed (Socket closed)", ServerUnavailableError, "broke"),
         ("UNAVAILABLE", "SSL_ERROR_SSL: WRONG_VERSION_NUMBER", ServerUnavailableError, "one side"),
         (
             "UNAVAILABLE",
