@@ -19,6 +19,8 @@ _PICK_PLACE = re.compile(
 )
 _PUT_BOTH = re.compile(rf"put both (?P<what>.+?) and (?P<other>.+?) {_HOW} (?P<where>.+)")
 _PUT = re.compile(rf"(?:put|place) (?P<what>.+?) {_HOW} (?P<where>[^,]+)")
+_SENTENCES = re.compile(r"\n+|[.;!?](?:\s|$)")
+_LABEL = re.compile(r"^[^\w]*(?:\w+\s*:)?\s*(?:please\s+)?")
 _ARTICLES = re.compile(r"\b(?:the|a|an|it|its)\b")
 #: Words that begin a description of where a thing is, after its name.
 _PLACE_WORDS = re.compile(r"\b(?:between|next to|from|on|in|at|near|under|behind)\b")
@@ -42,8 +44,20 @@ class Move:
 
 
 def parse_task(text: str) -> list[Move]:
-    """The moves a task asks for, in order. Empty: not understood."""
-    words = " ".join(text.lower().replace("_", " ").split()).rstrip(". ")
+    """The moves a task asks for, in order. Empty: not understood.
+
+    The first sentence or line that is such a task counts; a label before it ("Task: ...") and
+    words around it do not matter.
+    """
+    for sentence in _SENTENCES.split(text.lower().replace("_", " ")):
+        words = " ".join(_LABEL.sub("", sentence).split())
+        moves = _parse_sentence(words)
+        if moves:
+            return moves
+    return []
+
+
+def _parse_sentence(words: str) -> list[Move]:
     if found := _PICK_PLACE.fullmatch(words):
         return [_move(found["what"], found["how"], found["where"])]
     if found := _PUT_BOTH.fullmatch(words):

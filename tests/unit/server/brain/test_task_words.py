@@ -33,6 +33,11 @@ from server.brain.task_words import Move, best_match, parse_task
                 Move("tomato sauce", "", "in", "basket"),
             ],
         ),
+        ("Task: put the book on the shelf", [Move("book", "", "on", "shelf")]),
+        (
+            "You control a robot. Do this:\n please put the book_1 on the shelf!\nBe quick.",
+            [Move("book 1", "", "on", "shelf")],
+        ),
         ("open the middle drawer of the cabinet", []),
         ("turn on the stove and put the moka pot on it", []),
         ("", []),
