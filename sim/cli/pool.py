@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class Robot:
     step: int = -1
     tool: str = ""
     last_task: tuple[str, int] | None = None
+    reader: threading.Thread | None = None
 
     @property
     def name(self) -> str:
@@ -63,6 +64,8 @@ class RobotPool:
         settings: For every robot.
         num_robots: Processes.
         on_event: Told everything the robots say, for progress lines.
+        command: Command line of a robot, by its name; None: `sim.cli.robot_process`.
+        silent_timeout_s, stuck_timeout_s: After which a robot is given up.
     """
 
     def __init__(
@@ -70,10 +73,17 @@ class RobotPool:
         settings: RobotSettings,
         num_robots: int,
         on_event: Callable[[Event], None] = lambda event: None,
+        *,
+        command: Callable[[str], Sequence[str]] | None = None,
+        silent_timeout_s: float = SILENT_TIMEOUT_S,
+        stuck_timeout_s: float = STUCK_TIMEOUT_S,
     ) -> None:
         self._settings = settings
         self._num_robots = num_robots
         self._on_event = on_event
+        self._command = command or self._robot_command
+        self._silent_timeout_s = silent_timeout_s
+        self._stuck_timeout_s = stuck_timeout_s
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._robots: dict[int, Robot] = {}
         self._next_index = 0
@@ -90,9 +100,9 @@ class RobotPool:
         return [robot.job for robot in self._robots.values() if robot.job is not None]
 
     @property
-    def pids(self) -> list[int]:
-        """Process ids of the robots."""
-        return [robot.process.pid for robot in self._robots.values()]
+    def robots(self) -> tuple[Robot, ...]:
+        """The robots that run at present."""
+        return tuple(self._robots.values())
 
     def run(self, jobs: Iterable[Job]) -> Iterator[EpisodeRecord]:
         """Run all jobs; yields each record as it comes. Stop iterating to leave the rest undone."""
@@ -114,28 +124,29 @@ class RobotPool:
                 robot.process.terminate()
         deadline_s = SYSTEM_CLOCK.now_s() + _STOP_TIMEOUT_S
         for robot in robots:
-            try:
-                robot.process.wait(max(0.0, deadline_s - SYSTEM_CLOCK.now_s()))
-            except subprocess.TimeoutExpired:
-                robot.process.kill()
-                robot.process.wait()
+            self._reap(robot, max(0.0, deadline_s - SYSTEM_CLOCK.now_s()))
+
+    def _reap(self, robot: Robot, timeout_s: float) -> int:
+        """Wait for the process, kill it if it is late, and close its pipes; its exit status."""
+        try:
+            status = robot.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            robot.process.kill()
+            status = robot.process.wait()
+        self._dismiss(robot)
+        if robot.reader is not None:
+            robot.reader.join(_STOP_TIMEOUT_S)
+        return status
 
     def _start(self) -> Robot:
         index = self._next_index
         self._next_index += 1
         folder = Path(self._settings.run_folder)
-        command = [
-            sys.executable,
-            "-m",
-            "sim.cli.robot_process",
-            f"robot-{index}",
-            json.dumps(self._settings.to_json()),
-        ]
         # Many robots on few cores: BLAS threads of each would only fight.
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **os.environ}
         with (folder / f"robot-{index}.log").open("w") as log:
             process = subprocess.Popen(
-                command,
+                self._command(f"robot-{index}"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -145,17 +156,23 @@ class RobotPool:
             )
         robot = Robot(index, process)
         self._robots[index] = robot
-        threading.Thread(target=self._read, args=(robot,), daemon=True).start()
+        robot.reader = threading.Thread(target=self._read, args=(robot,), daemon=True)
+        robot.reader.start()
         return robot
+
+    def _robot_command(self, name: str) -> Sequence[str]:
+        settings = json.dumps(self._settings.to_json())
+        return [sys.executable, "-m", "sim.cli.robot_process", name, settings]
 
     def _read(self, robot: Robot) -> None:
         assert robot.process.stdout is not None
-        for line in robot.process.stdout:
-            try:
-                values = json.loads(line)
-                self._events.put(Event(robot, str(values.pop("event")), values))
-            except (ValueError, KeyError):
-                continue  # half a line of a process that was killed
+        with robot.process.stdout as lines:
+            for line in lines:
+                try:
+                    values = json.loads(line)
+                    self._events.put(Event(robot, str(values.pop("event")), values))
+                except (ValueError, KeyError):
+                    continue  # half a line of a process that was killed
         self._events.put(Event(robot, "ended"))
 
     def _assign(self, robot: Robot, waiting: list[Job]) -> None:
@@ -220,10 +237,10 @@ class RobotPool:
         for robot in list(self._robots.values()):
             if robot.job is None:
                 continue
-            if now_s - robot.heard_s > SILENT_TIMEOUT_S:
+            if now_s - robot.heard_s > self._silent_timeout_s:
                 text = f"{robot.name} said nothing for {now_s - robot.heard_s:.0f} s"
                 return self._lose(robot, waiting, "robot_hung", text)
-            if now_s - robot.moved_s > STUCK_TIMEOUT_S:
+            if robot.tool and now_s - robot.moved_s > self._stuck_timeout_s:
                 text = (
                     f"{robot.name} stood at step {robot.step} of tool {robot.tool!r} for "
                     f"{now_s - robot.moved_s:.0f} s"
@@ -236,8 +253,10 @@ class RobotPool:
     ) -> EpisodeRecord | None:
         """A robot is gone: note its episode, and replace it if there is work left."""
         del self._robots[robot.index]
-        robot.process.kill()
-        robot.process.wait()
+        if detail:
+            robot.process.kill()
+        status = self._reap(robot, _STOP_TIMEOUT_S)
+        detail = detail or f"exit status {status}"
         job, robot.job = robot.job, None
         if job is None:
             return None
