@@ -73,10 +73,11 @@ def best_match(words: str, names: Sequence[str]) -> list[str]:
     A name fits by the share of its words that are asked for and the share of the asked words that
     it has; both count, so "black bowl" finds akita_black_bowl_1 and not wooden_cabinet_1.
     """
-    wanted = set(words.split())
+    wanted = {_singular(word) for word in words.split()}
     scores = {}
     for name in names:
-        has = {part for part in re.split(r"[_\s]+", name.lower()) if part and not part.isdigit()}
+        parts = re.split(r"[_\s]+", name.lower())
+        has = {_singular(part) for part in parts if part and not part.isdigit()}
         common = len(wanted & has)
         if common and wanted:
             scores[name] = common / len(wanted) + common / len(has)
@@ -84,6 +85,10 @@ def best_match(words: str, names: Sequence[str]) -> list[str]:
         return []
     best = max(scores.values())
     return [name for name, score in scores.items() if score == best]
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s") if len(word) > 3 else word
 
 
 def _move(what: str, how: str, where: str) -> Move:

@@ -56,6 +56,7 @@ NAMES = ["akita_black_bowl_1", "akita_black_bowl_2", "wooden_cabinet_1", "plate_
         ("plate", ["plate_1"]),
         ("black bowl", ["akita_black_bowl_1", "akita_black_bowl_2"]),
         ("wooden cabinet", ["wooden_cabinet_1"]),
+        ("cookie box", ["cookies_1"]),
         ("milk", []),
     ],
 )
