@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_sdk.api.v1 import common_pb2, policy_pb2
+from robot_sdk.clock import VirtualClock
+from robot_sdk.errors import (
+    BadModelOutputError,
+    InternalServerError,
+    ObservationMismatchError,
+    from_detail,
+)
+from robot_sdk.tensors import decode_tensor, encode_tensor
+from server.policy.host import PolicyHost, RawAnswer, RawObservation
+from server.policy.interface import PolicyInput, PolicyOutput
+from tests.fakes.policies import StepPolicy
+
+
+def raw(control_step: int, key: str = "observation/state") -> RawObservation:
+    observation = policy_pb2.Observation(
+        sequence=1,
+        control_step=control_step,
+        tensors={key: encode_tensor(np.zeros(8, np.float32))},
+    )
+    request = policy_pb2.ChunksRequest(observation=observation)
+    return RawObservation(request.SerializeToString(), "go", None)
+
+
+def first_step(answer: RawAnswer) -> float:
+    return float(decode_tensor(common_pb2.Tensor.FromString(answer.body))[0, 0])
+
+
+def error(answer: RawAnswer) -> Exception:
+    return from_detail(common_pb2.ErrorDetail.FromString(answer.body))
+
+
+def test_answers_keep_the_order_of_the_batch_around_a_bad_observation() -> None:
+    host = PolicyHost(StepPolicy(), "mine", 0.0, VirtualClock())
+
+    answers = host.run([raw(10), raw(20, key="wrong"), raw(30)]).answers
+
+    assert [a.failed for a in answers] == [False, True, False]
+    assert (first_step(answers[0]), first_step(answers[2])) == (10.0, 30.0)
+    assert isinstance(error(answers[1]), ObservationMismatchError)
+
+
+def test_a_batch_of_nothing_but_bad_observations_does_not_run_the_policy() -> None:
+    result = PolicyHost(StepPolicy(), "mine", 1.0, VirtualClock()).run([raw(1, key="wrong")])
+
+    assert result.answers[0].failed
+    assert result.infer_s is None
+    assert result.modelled_delay_s is None
+
+
+def test_bytes_that_are_no_message_fail_alone() -> None:
+    host = PolicyHost(StepPolicy(), "mine", 0.0, VirtualClock())
+
+    answers = host.run([RawObservation(b"\xff\xff", "", None), raw(5)]).answers
+
+    assert [a.failed for a in answers] == [True, False]
+
+
+def test_the_added_latency_is_waited_for_and_kept_apart_from_the_work() -> None:
+    clock = VirtualClock()
+
+    result = PolicyHost(StepPolicy(), "mine", 0.4, clock).run([raw(1)])
+
+    assert clock.now_s() == 0.4
+    assert (result.infer_s, result.modelled_delay_s) == (0.0, 0.4)
+
+
+def test_the_configured_name_replaces_the_policys_own() -> None:
+    assert PolicyHost(StepPolicy(), "mine", 0.0, VirtualClock()).spec.name == "mine"
+
+
+class Wrong(StepPolicy):
+    """Answers too few, or raises."""
+
+    def __init__(self, raises: bool) -> None:
+        super().__init__()
+        self._raises = raises
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        if self._raises:
+            raise RuntimeError("secret")
+        return []
+
+
+def test_a_policy_that_loses_observations_fails_them_all_by_name() -> None:
+    answers = PolicyHost(Wrong(raises=False), "mine", 0.0, VirtualClock()).run([raw(1), raw(2)])
+
+    assert all(isinstance(error(a), BadModelOutputError) for a in answers.answers)
+
+
+def test_a_policy_that_raises_tells_no_internals() -> None:
+    (answer,) = PolicyHost(Wrong(raises=True), "mine", 0.0, VirtualClock()).run([raw(1)]).answers
+
+    assert isinstance(error(answer), InternalServerError)
+    assert "secret" not in str(error(answer))
