@@ -121,7 +121,7 @@ def test_a_client_certificate_is_shown_where_the_server_wants_one(serve, certifi
 @pytest.mark.parametrize(
     ("certificate", "ca", "hint"),
     [
-        ("expired", "ca.pem", "has expired"),
+        ("expired", "ca.pem", "expired"),
         ("other", "ca.pem", "another name"),
         ("good", "stranger.pem", "not signed by"),
     ],
