@@ -13,7 +13,9 @@ _NUM_DECADES = 6
 
 @dataclass(frozen=True)
 class LatenessStats:
-    """Seconds from a tick's deadline to its beginning. None: no tick so far.
+    """Seconds from the deadline of the tick that was due to the beginning of the one that was run.
+
+    They are the same tick unless some were skipped. None: no tick so far.
 
     Quantiles are upper edges of histogram bins, so at most 12% too high and never too low; the
     maximum is exact.

@@ -58,11 +58,11 @@ class TickDriver:
             return self._run_lockstep()
         now_s = self._clock.now_s()
         index = self._grid.next_index(self._core.step, now_s, self._commanded_s)
-        deadline_s = self._grid.deadline_s(index)
-        if deadline_s > now_s:
+        if self._grid.deadline_s(index) > now_s:
             return False
+        # From the tick that was due, not from the one that is run: a skipped tick is a late one.
+        self._lateness.add(now_s - self._grid.deadline_s(self._core.step))
         self._core.skip(index - self._core.step)
-        self._lateness.add(now_s - deadline_s)
         tick = self._tick(now_s)
         self._command(tick, self._core.decide(tick))
         return True

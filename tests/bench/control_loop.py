@@ -4,10 +4,12 @@
 
 The loop runs at 20 Hz on the real clock, once for each of: an idle machine; every core kept busy
 by another process; the same with 5 to 45 ms of random work in every act(). It reports the number
-of ticks, the lateness of their beginning and the shortest interval between two actions. Then the
-processor time of a tick with a robot that does nothing and a source that pops rows from a chunk
-buffer, beside a bare `sleep_until` loop that calls the same robot, in alternating blocks.
-Aims are printed, not asserted.
+of ticks, the lateness of their beginning and the shortest interval between two actions. Beside it,
+at the same time, another process does nothing but sleep until the same kind of deadlines: its
+lateness is what the machine's scheduler does to any process.
+
+Then the processor time of a tick with a robot that does nothing and a source that pops rows from a
+chunk buffer, beside a bare `sleep_until` loop that calls the same robot, in alternating blocks.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from _support_process import CHECKOUT
 from _support_stats import Spread, machine_line
 
 from robot_sdk.action_source import Act, Command, Done, Hold, HoldReason, Tick
@@ -48,6 +51,30 @@ parent = int(sys.argv[1])
 while os.getppid() == parent:
     for _ in range(1_000_000):
         pass
+"""
+#: Sleeps until absolute deadlines and prints its lateness; the control loop has no part in it.
+_REFERENCE_PROGRAM = """
+import json, sys
+from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.lateness import LatenessHistogram
+hz, seconds = float(sys.argv[1]), float(sys.argv[2])
+lateness = LatenessHistogram()
+start_s = SYSTEM_CLOCK.now_s()
+num_too_late = 0
+for index in range(round(hz * seconds)):
+    deadline_s = start_s + index / hz
+    SYSTEM_CLOCK.sleep_until(deadline_s)
+    late_s = SYSTEM_CLOCK.now_s() - deadline_s
+    lateness.add(late_s)
+    num_too_late += late_s > 0.5 / hz
+stats = lateness.stats()
+print(json.dumps({
+    "p50_ms": stats.p50_s * 1e3,
+    "p99_ms": stats.p99_s * 1e3,
+    "p999_ms": stats.p999_s * 1e3,
+    "max_ms": stats.max_s * 1e3,
+    "more_than_half_a_period_late": num_too_late,
+}))
 """
 
 
@@ -124,9 +151,21 @@ def measure_timing(
 ) -> dict[str, Any]:
     """One run of the loop at 20 Hz."""
     robot = BenchRobot(CONTROL_HZ, work_range_s)
-    with ControlLoop(robot) as loop:
-        report = loop.run(BufferSource(seconds))
-        lateness = loop.state().lateness
+    reference = subprocess.Popen(
+        [sys.executable, "-c", _REFERENCE_PROGRAM, str(CONTROL_HZ), str(seconds)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+    )
+    try:
+        with ControlLoop(robot) as loop:
+            report = loop.run(BufferSource(seconds))
+            lateness = loop.state().lateness
+        output, _ = reference.communicate(timeout=seconds + 30.0)
+    finally:
+        reference.kill()
+        reference.wait()
+    machine = json.loads(output)
     intervals_s = np.diff(robot.acted_at_s)
     expected = round(seconds * CONTROL_HZ)
     result = {
@@ -143,6 +182,7 @@ def measure_timing(
         "interval_mean_ms": float(intervals_s.mean() * 1e3),
         "interval_min_ms": float(intervals_s.min() * 1e3),
         "interval_max_ms": float(intervals_s.max() * 1e3),
+        "reference": machine,
     }
     print(
         f"  {name:22} {report.acted:5} ticks of {expected} (+-1), "
@@ -150,7 +190,13 @@ def measure_timing(
         f"p99 {result['lateness_p99_ms']:.3f} p99.9 {result['lateness_p999_ms']:.3f} "
         f"max {result['lateness_max_ms']:.3f} ms; interval mean "
         f"{result['interval_mean_ms']:.3f} min {result['interval_min_ms']:.2f} "
-        f"max {result['interval_max_ms']:.2f} ms",
+        f"max {result['interval_max_ms']:.2f} ms"
+    )
+    print(
+        f"  {'  bare sleep beside it':22} lateness p50 {machine['p50_ms']:.3f} "
+        f"p99 {machine['p99_ms']:.3f} p99.9 {machine['p999_ms']:.3f} "
+        f"max {machine['max_ms']:.3f} ms; {machine['more_than_half_a_period_late']} wake-ups more "
+        "than half a period late",
         flush=True,
     )
     return result

@@ -110,6 +110,14 @@ def test_lateness_is_what_the_clock_says():
     assert lateness.max_s == pytest.approx(0.01)
 
 
+def test_lateness_after_a_stall_counts_from_the_tick_that_was_due():
+    world = World()
+    world.control.tick()
+    world.clock.advance(3.0)
+    world.control.tick()
+    assert world.control.state().lateness.max_s == pytest.approx(2.95)
+
+
 def test_unknown_pace_names_the_known_ones():
     clock = VirtualClock()
     with pytest.raises(InvalidArgumentError, match="realtime, lockstep"):
