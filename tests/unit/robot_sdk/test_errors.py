@@ -13,7 +13,7 @@ WIRE_ERRORS = [
     for cls in vars(errors).values()
     if isinstance(cls, type)
     and issubclass(cls, errors.RobotSdkError)
-    and errors._BY_REASON.get(cls.reason) is cls  # noqa: SLF001
+    and errors._BY_REASON.get(cls.reason) is cls
 ]
 
 
@@ -77,7 +77,7 @@ def test_unknown_retry_time_stays_unknown_across_the_wire() -> None:
 def test_every_reason_of_the_contract_has_an_exception() -> None:
     reasons = set(common_pb2.ErrorReason.values()) - {common_pb2.ERROR_REASON_UNSPECIFIED}
 
-    assert reasons == set(errors._BY_REASON)  # noqa: SLF001
+    assert reasons == set(errors._BY_REASON)
 
 
 def test_the_detail_in_trailing_metadata_wins_over_the_status_code() -> None:

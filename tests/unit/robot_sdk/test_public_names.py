@@ -1,4 +1,4 @@
-"""What `import robot_sdk` offers: every promised name exists, and nothing is paid for in advance."""
+"""`import robot_sdk` offers every promised name, and nothing is paid for in advance."""
 
 from __future__ import annotations
 
