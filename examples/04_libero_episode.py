@@ -15,7 +15,7 @@ from robot_sdk.runner import EpisodeOptions, run_episode
 from robot_sdk.tools import ToolRegistry
 from sim.cli.server_process import ServerProcess
 from sim.libero.env import LiberoEnv
-from sim.libero.judge import judge
+from sim.libero.judge import settle_and_judge
 from sim.libero.robot import EMBODIMENT, LiberoRobot
 from sim.libero.tools import POLICY, LiberoTools
 
@@ -43,7 +43,7 @@ def main() -> None:
                 pace="lockstep",
                 allow_privileged=True,  # the stand-in policy sees object poses
             ),
-            judge=lambda end: judge(robot),
+            judge=lambda _: settle_and_judge(robot),
         )
         print(f"{result.outcome} ({result.reason}): {result.detail}")
         print(

@@ -274,13 +274,14 @@ def _localise(script: _Script, name: str, say: str) -> _Thing:
 
 
 def _is_at(thing: _Thing, destination: _Thing) -> bool:
-    """The object's middle lies over the destination and not below its bottom."""
+    """The object's middle lies over the destination; it is neither below nor in the air above."""
     inside = all(
         abs(thing.position[i] - destination.position[i])
         <= destination.size[i] / 2 + _INSIDE_MARGIN_M
         for i in (0, 1)
     )
-    return inside and thing.position[2] >= destination.bottom_m - _INSIDE_MARGIN_M
+    not_below = thing.position[2] >= destination.bottom_m - _INSIDE_MARGIN_M
+    return inside and not_below and thing.bottom_m <= destination.top_m + _INSIDE_MARGIN_M
 
 
 def _thing(data: object) -> _Thing | None:

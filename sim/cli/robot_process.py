@@ -24,7 +24,6 @@ from robot_sdk.episode import QueueUpdate
 from robot_sdk.errors import RobotSdkError
 from robot_sdk.loop_state import LoopState
 from robot_sdk.messages import ImagePart
-from robot_sdk.results import AgentEnd, Verdict
 from robot_sdk.runner import EpisodeOptions, run_episode
 from robot_sdk.running_episode import RunningEpisode
 from robot_sdk.telemetry import Telemetry, attributes
@@ -32,7 +31,7 @@ from robot_sdk.tools import ToolRegistry
 from sim.cli.plan import Job, RobotSettings
 from sim.cli.record import EpisodeRecord, failed_record, record_of
 from sim.libero.env import ACTION_DIM, LiberoEnv
-from sim.libero.judge import judge
+from sim.libero.judge import settle_and_judge
 from sim.libero.recording import Recorder, write_contact_sheet, write_video
 from sim.libero.robot import EMBODIMENT, LiberoRobot
 from sim.libero.suites import suite_step_limit
@@ -124,7 +123,7 @@ class RobotProcess:
             env.language,
             self._options(job),
             first_images=first_images if settings.with_images else None,
-            judge=lambda end: _verdict(end, robot),
+            judge=lambda _: settle_and_judge(robot),
             on_state=self._keep_state,
         )
         files = self._write_film(job, recorder, env.language)
@@ -223,10 +222,6 @@ def main(robot_id: str, settings_json: str) -> int:
     finally:
         robot.close()
     return 0
-
-
-def _verdict(end: AgentEnd, robot: LiberoRobot) -> Verdict:
-    return judge(robot)
 
 
 def _snake(name: str) -> str:

@@ -6,6 +6,20 @@ from robot_sdk.results import Verdict
 from sim.libero.robot import LiberoRobot
 
 
+#: Longest time that things get to come to rest before the verdict, control steps (1 s). In lockstep
+#: the world stands still with the last tool; a real one would go on, and what was let go would fall.
+SETTLING_STEPS = 20
+
+
+def settle_and_judge(robot: LiberoRobot) -> Verdict:
+    """Let the world go on with the robot holding, until the goal holds or a second has passed."""
+    for _ in range(SETTLING_STEPS):
+        if robot.success_step is not None:
+            break
+        robot.hold()
+    return judge(robot)
+
+
 def judge(robot: LiberoRobot) -> Verdict:
     """LIBERO's own goal check, and the rule that the policy makes the grasps.
 

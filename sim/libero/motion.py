@@ -33,8 +33,9 @@ _PROGRESS_RAD = 0.01
 _BLOCKED_STEPS = 15
 #: Full speed of a position action of 1: 0.05 m a step at 20 Hz.
 MAX_SPEED_M_S = POSITION_SCALE_M * 20.0
-#: Fingers this far apart are open, metres; 0.08 is the most.
-_OPEN_M = 0.07
+#: Fingers this far apart are open, metres; 0.08 is the most. Nearer than this an object may lean on
+#: one finger and stay up.
+_OPEN_M = 0.077
 #: The gripper ramps its command, so the fingers start up to eight steps late.
 _MIN_CLOSE_STEPS = 10
 _MAX_GRIPPER_STEPS = 25

@@ -115,7 +115,7 @@ def test_f8_minus_one_opens_until_the_fingers_are_apart_and_the_hand_stays() -> 
     motion = GripperMotion(GRIPPER_OPEN)
     arm = dataclasses.replace(START, gripper_qpos=np.array([0.02, -0.02]))
     actions = [motion.step(arm) for _ in range(8)]
-    apart = dataclasses.replace(arm, gripper_qpos=np.array([0.036, -0.036]))
+    apart = dataclasses.replace(arm, gripper_qpos=np.array([0.039, -0.039]))
 
     result = motion.step(apart)
 
