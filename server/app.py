@@ -97,9 +97,14 @@ class App:
         hub.begin_drain(deadline_s, reason)
         self._draining.set()
 
+    @property
+    def _has_traces(self) -> bool:
+        section = self._config.telemetry
+        return bool(section.run_folder or section.otlp_endpoint)
+
     def _telemetry(self) -> Telemetry:
         section = self._config.telemetry
-        if not section.run_folder and not section.otlp_endpoint:
+        if not self._has_traces:
             return no_telemetry()
         return start(section.service, section.run_folder or None, section.otlp_endpoint or None)
 
@@ -174,7 +179,7 @@ class App:
             control=ControlServicer(hub, services, config, clock),
             episodes=EpisodeServicer(hub, services, authenticator, clock),
             brain=BrainServicer(hub, services, clock, telemetry, config.episodes.max_turns),
-            policy=PolicyServicer(hub, services, clock, telemetry),
+            policy=PolicyServicer(hub, services, clock, telemetry if self._has_traces else None),
             fleet=FleetServicer(
                 hub,
                 services,
