@@ -6,7 +6,7 @@ from robot_sdk.results import Verdict
 from sim.libero.robot import LiberoRobot
 
 #: Longest time that things get to come to rest before the verdict, control steps (1 s). In
-#: lockstep the world stands still with the last tool; a real one goes on, and what was let go falls.
+#: lockstep the world stands still with the last tool; a real one goes on, and things fall.
 SETTLING_STEPS = 20
 
 
