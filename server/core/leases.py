@@ -40,6 +40,7 @@ class EndCause(enum.Enum):
     ENDED_BY_OPERATOR = "ended by an operator"
     MAX_DURATION = "ran longer than episodes.max_duration_s"
     SHUTDOWN = "server shut down"
+    FAULT = "a fault of the server"
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Episode:
     """
 
     episode_id: str
-    secret: str
+    secret: str = field(repr=False)
     info: EpisodeInfo
     phase: Phase
     opened_s: float
@@ -100,7 +101,7 @@ class Reference:
     """What a call says about its episode: EpisodeRef as plain values."""
 
     episode_id: str
-    secret: str
+    secret: str = field(repr=False)
     epoch: int
     boot_id: str
 

@@ -33,7 +33,7 @@ from server.core.leases import (
     Reference,
     ended_error,
 )
-from server.core.registry import AdmittedEvent, EpisodeRegistry, Place, RemovedEvent
+from server.core.registry import AdmittedEvent, EpisodeRegistry, Event, Place
 from server.core.turns import TurnLog
 from server.rpc.calls import ActiveCall
 from server.rpc.mailbox import Mailbox
@@ -108,12 +108,31 @@ class EpisodeHub:
         """Do what is due now."""
         now_s = self._clock.now_s()
         for event in self.registry.step(now_s):
-            if isinstance(event, AdmittedEvent):
-                self._tell_admitted(self._live[event.episode.episode_id])
-            elif isinstance(event, RemovedEvent):
-                error = ended_error(event.episode.episode_id, event.cause)
-                self._close(event.episode, event.cause, error)
+            # What the registry decided has happened already. A fault in carrying one thing out
+            # must not leave the next robot without its news.
+            try:
+                self._carry_out(event)
+            except Exception:
+                _log.exception(
+                    "episode %s: %s failed", _short(event.episode.episode_id), type(event).__name__
+                )
+                self._give_up(event.episode.episode_id)
         self._tell_places(now_s)
+
+    def _carry_out(self, event: Event) -> None:
+        if isinstance(event, AdmittedEvent):
+            self._tell_admitted(self._live[event.episode.episode_id])
+        else:
+            error = ended_error(event.episode.episode_id, event.cause)
+            self._close(event.episode, event.cause, error)
+
+    def _give_up(self, episode_id: str) -> None:
+        """End an episode that a fault of the server has hit, so that its slot is free."""
+        live = self._live.pop(episode_id, None)
+        if self.registry.leases.get(episode_id) is not None:
+            self.registry.end(episode_id, EndCause.FAULT, self._clock.now_s())
+        if live is not None:
+            live.mailbox.finish(_revoked(ended_error(episode_id, EndCause.FAULT)))
 
     def open(
         self, info: EpisodeInfo, trace: common_pb2.TraceContext
@@ -302,11 +321,24 @@ class EpisodeHub:
             call.stop(CancelledByServerError(error.message, field=error.field, value=error.value))
         now_s = self._clock.now_s()
         _log.info("episode %s: %s %s", _short(lease.episode_id), cause.value, reason)
+        try:
+            self._record_span(lease, now_s, outcome, reason or cause.value, live.trace)
+        except Exception:
+            _log.exception("the span of episode %s is not recorded", _short(lease.episode_id))
+
+    def _record_span(
+        self,
+        lease: Episode,
+        now_s: float,
+        outcome: int,
+        end_reason: str,
+        trace: common_pb2.TraceContext,
+    ) -> None:
         self._telemetry.record_span(
             "server.episode",
             lease.opened_s,
             now_s,
-            parent=parent_from(live.trace),
+            parent=parent_from(trace),
             attributes={
                 attr.EPISODE_ID: lease.episode_id,
                 attr.ROBOT_ID: lease.info.robot_id or None,
@@ -321,7 +353,7 @@ class EpisodeHub:
                     if outcome
                     else None
                 ),
-                attr.END_REASON: reason or cause.value,
+                attr.END_REASON: end_reason,
             },
         )
 

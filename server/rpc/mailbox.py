@@ -50,11 +50,15 @@ class Mailbox:
 
     async def next(self) -> episode_pb2.RunResponse | None:
         """The next message; None at the end. Raises the error that `finish` was given."""
-        while not self._messages:
+        while (message := self.pop()) is None:
             if self._error is not None:
                 raise self._error
             if self._finished:
                 return None
             self._news.clear()
             await self._news.wait()
-        return self._messages.pop(next(iter(self._messages)))
+        return message
+
+    def pop(self) -> episode_pb2.RunResponse | None:
+        """The oldest message that waits now; None if none does."""
+        return self._messages.pop(next(iter(self._messages))) if self._messages else None
