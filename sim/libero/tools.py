@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robot_sdk.action_source import Act, ActionSource, Command, Done, Tick
+from robot_sdk.action_source import (
+    Act,
+    ActionSource,
+    Command,
+    Done,
+    Hold,
+    HoldReason,
+    Tick,
+)
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.loop_state import SourceReport
 from robot_sdk.messages import ImagePart
@@ -49,6 +57,10 @@ PICK_LIFT_M = 0.04
 PICK_HELD_STEPS = 5
 #: A skill is over when the policy has let go of the object for so many steps.
 RELEASED_STEPS = 10
+#: An object that moves less than this in one step is at rest, metres.
+REST_M = 0.001
+#: Longest wait for the scene to come to rest after a motion, steps (1 s).
+MAX_SETTLING_STEPS = 20
 #: Pictures for the brain, pixels.
 LOOK_SIZE = 256
 
@@ -336,13 +348,20 @@ class LiberoTools:
 
 @dataclass
 class MotionSource:
-    """A scripted motion as an action source. `make` runs on the control thread, at its start."""
+    """A scripted motion as an action source. `make` runs on the control thread, at its start.
+
+    After the motion the robot holds until nothing moves that it does not hold: what was let go has
+    fallen when the brain looks next, also in lockstep, where the world stands still meanwhile.
+    """
 
     name: str
     robot: LiberoRobot
     make: Callable[[], Motion]
     kind: Literal["scripted"] = "scripted"
     _motion: Motion | None = None
+    _result: MotionResult | None = None
+    _settled_steps: int = 0
+    _places: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def start(self, tick: Tick) -> None:
         """Plan from where the arm is now."""
@@ -350,16 +369,37 @@ class MotionSource:
         self._motion = self.make()
 
     def next(self, tick: Tick) -> Command:
-        """The motion's next action, or its end."""
-        assert self._motion is not None  # the control loop calls start first
-        step: NDArray[np.float32] | MotionResult = self._motion.step(self.robot.env.arm())
-        return Done(step) if isinstance(step, MotionResult) else Act(step)
+        """The motion's next action, then holds until the scene is at rest, then its result."""
+        if self._result is None:
+            assert self._motion is not None  # the control loop calls start first
+            step: NDArray[np.float32] | MotionResult = self._motion.step(self.robot.env.arm())
+            if not isinstance(step, MotionResult):
+                self._places = self._free_objects()
+                return Act(step)
+            self._result = step
+        if self._settled_steps >= MAX_SETTLING_STEPS or not self._something_moved():
+            return Done(self._result)
+        self._settled_steps += 1
+        return Hold(HoldReason.SETTLING)
 
     def wait(self, timeout_s: float) -> None:
-        """Never holds, so there is nothing to wait for."""
+        """Has an action or a reason to stand still in every tick, so there is nothing to await."""
 
     def stop(self) -> None:
         """Nothing to free."""
+
+    def _something_moved(self) -> bool:
+        before, self._places = self._places, self._free_objects()
+        return any(
+            float(np.linalg.norm(place - before[name])) > REST_M
+            for name, place in self._places.items()
+            if name in before
+        )
+
+    def _free_objects(self) -> dict[str, NDArray[np.float64]]:
+        env = self.robot.env
+        held = env.held_object()
+        return {name: env.geometry.pose(name).position for name in env.object_names if name != held}
 
 
 class _HeldFor:
