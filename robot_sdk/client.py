@@ -17,6 +17,7 @@ from robot_sdk.connection import measure_clock, shake_hands
 from robot_sdk.episode import Episode, QueueUpdate, find_policy
 from robot_sdk.errors import InvalidArgumentError, UnsupportedError
 from robot_sdk.grpc_transport import GrpcTransport
+from robot_sdk.process import check_process
 from robot_sdk.server_info import ServerInfo
 from robot_sdk.text import check_labels, check_name, check_text
 from robot_sdk.timesync import ClockExchange, ClockFilter, ClockOffset
@@ -149,6 +150,7 @@ class Client:
             InvalidArgumentError: A name or label cannot be used.
             UnsupportedError: The server does not serve what the episode needs.
         """
+        check_process(self._pid)
         info = self._server_info
         if uses_brain and "brain" not in info.roles:
             raise UnsupportedError(

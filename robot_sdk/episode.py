@@ -278,6 +278,7 @@ class Episode:
         brain = self._brain
         if brain is None:
             raise _not_entered()
+        self._calls.check()
         if not self._request.uses_brain:
             raise UnsupportedError(
                 "the episode was opened without a brain", hint="open it with uses_brain=True"

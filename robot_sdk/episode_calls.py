@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Protocol
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import RobotSdkError
+from robot_sdk.process import check_process
 
 
 class Cancellable(Protocol):
@@ -23,6 +25,7 @@ class EpisodeCalls:
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
+        self._pid = os.getpid()
         self._calls: set[Cancellable] = set()
         self._over: RobotSdkError | None = None
 
@@ -32,7 +35,8 @@ class EpisodeCalls:
         return self._over
 
     def check(self) -> None:
-        """Raise the reason if the episode is over."""
+        """Raise the reason if the episode is over, or if this is a forked process."""
+        check_process(self._pid)
         if self._over is not None:
             raise self._over
 
