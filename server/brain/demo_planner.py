@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ _RETREAT_M = 0.12
 _RELEASE_GAP_M = {"in": 0.005, "on": 0.015}
 #: How far outside a destination's bounds an object's middle may lie and still count, metres.
 _INSIDE_MARGIN_M = 0.02
+_POSITION_WORDS = re.compile(r"\b(?:between|next to|from|on|in|at|near|under|behind|of)\b")
 
 
 @dataclass(frozen=True)
@@ -204,8 +206,8 @@ def _meant(move: Move, candidates: Sequence[str], names: _Names) -> str:
 
 def _landmark_words(described: str) -> list[str]:
     """Names in a description: two in "between plate and ramekin", else one."""
-    words = described.replace("next to", "by").replace("between ", "")
-    return [part.split(" of ")[-1] for part in words.split(" and ")]
+    words = _POSITION_WORDS.sub(" ", described)
+    return [part.strip() for part in words.split(" and ")]
 
 
 def _pick(script: _Script, name: str) -> None:

@@ -21,6 +21,8 @@ _PUT_BOTH = re.compile(rf"put both (?P<what>.+?) and (?P<other>.+?) {_HOW} (?P<w
 _PUT = re.compile(rf"(?:put|place) (?P<what>.+?) {_HOW} (?P<where>[^,]+)")
 _SENTENCES = re.compile(r"\n+|[.;!?](?:\s|$)")
 _LABEL = re.compile(r"^[^\w]*(?:\w+\s*:)?\s*(?:please\s+)?")
+#: Parts of names that nobody says.
+_NOT_SAID = {"region"}
 _ARTICLES = re.compile(r"\b(?:the|a|an|it|its)\b")
 #: Words that begin a description of where a thing is, after its name.
 _PLACE_WORDS = re.compile(r"\b(?:between|next to|from|on|in|at|near|under|behind)\b")
@@ -77,7 +79,7 @@ def best_match(words: str, names: Sequence[str]) -> list[str]:
     scores = {}
     for name in names:
         parts = re.split(r"[_\s]+", name.lower())
-        has = {_singular(part) for part in parts if part and not part.isdigit()}
+        has = {_singular(part) for part in parts if part and not part.isdigit()} - _NOT_SAID
         common = len(wanted & has)
         if common and wanted:
             scores[name] = common / len(wanted) + common / len(has)

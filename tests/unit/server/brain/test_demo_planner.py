@@ -184,11 +184,20 @@ def test_of_equal_objects_the_described_one_is_taken() -> None:
             {"name": "plate_1", "position": [0.0, 0.0, 0.0], "size": [0.2, 0.2, 0.02]},
             {"name": "ramekin_1", "position": [0.4, 0.3, 0.0], "size": [0.1, 0.1, 0.05]},
         ]
-        scene = ToolUse("scene", {}, "", {"objects": things, "places": []}, False)
+        places = [
+            {"name": "chest_1", "position": [0.0, 0.1, 0.1], "size": [0.6, 0.6, 0.2]},
+            {"name": "chest_1_top_region", "position": [0.3, 0.2, 0.2], "size": [0.2, 0.2, 0.1]},
+        ]
+        scene = ToolUse("scene", {}, "", {"objects": things, "places": places}, False)
         return str(plan(task, [scene], frozenset(TOOLS) - {"look"}).arguments["object"])
 
     assert bowls("pick up the bowl next to the plate and place it on the plate") == "bowl_2"
     assert bowls("pick up the bowl next to the ramekin and place it on the plate") == "bowl_1"
+    between = "pick up the bowl between the plate and the ramekin and place it on the plate"
+    assert bowls(between) == "bowl_1"
+    assert bowls("pick up the bowl in the top drawer of the chest and place it on the plate") == (
+        "bowl_1"
+    )
     assert bowls("pick up the bowl and place it on the plate") == "bowl_1"
 
 
