@@ -18,9 +18,10 @@ from google.protobuf.message import Message
 from robot_sdk.api.v1 import brain_pb2, control_pb2, episode_pb2, policy_pb2
 from robot_sdk.channel import ChannelConfig, auth_metadata, open_channel
 from robot_sdk.clock import SYSTEM_CLOCK, to_ns
-from robot_sdk.errors import ClientClosedError, ForkedProcessError, RobotSdkError, TooLargeError
+from robot_sdk.errors import ClientClosedError, RobotSdkError, TooLargeError
 from robot_sdk.grpc_errors import translate
 from robot_sdk.outbox import Outbox
+from robot_sdk.process import check_process
 from robot_sdk.timesync import ClockExchange
 
 _PACKAGE = "robot_sdk.api.v1"
@@ -163,12 +164,7 @@ class GrpcTransport:
             raise ClientClosedError("the client is closed") from None
 
     def _check_usable(self) -> None:
-        if os.getpid() != self._pid:
-            raise ForkedProcessError(
-                f"this client was connected in process {self._pid} and is used in its fork "
-                f"{os.getpid()}",
-                hint='connect anew in the child, started with multiprocessing\'s "spawn" method',
-            )
+        check_process(self._pid)
 
     def keep_for_ever(self) -> None:
         """Never free the channel in this process: the fork of the one that made it."""

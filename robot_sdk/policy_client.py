@@ -169,6 +169,7 @@ class RemotePolicyStream:
 
     def wait(self, timeout_s: float) -> bool:
         """Block until `poll` has something to say, at most `timeout_s` of real time."""
+        self._calls.check()
         end_s = SYSTEM_CLOCK.now_s() + timeout_s
         with self._changed:
             while True:

@@ -60,11 +60,11 @@ class FakeTransport:
         return call
 
     def decide(self, request: brain_pb2.DecideRequest, timeout_s: float | None) -> FakeDecideCall:
-        """BrainService.Decide. The fake brain's delay is not bounded by the timeout."""
+        """BrainService.Decide."""
         self._check_open()
         session = self.server.decide(self.travel(request))
         self._calls.append(session)
-        return FakeDecideCall(session)
+        return FakeDecideCall(session, timeout_s)
 
     def open_chunks(self) -> FakeChunkCall:
         """PolicyService.Chunks."""
@@ -125,11 +125,12 @@ class FakeLeaseStream:
 class FakeDecideCall:
     """BrainService.Decide."""
 
-    def __init__(self, session: FakeDecideSession) -> None:
+    def __init__(self, session: FakeDecideSession, timeout_s: float | None) -> None:
         self._session = session
+        self._timeout_s = timeout_s
 
     def __iter__(self) -> Iterator[brain_pb2.DecideResponse]:
-        return iter(self._session.responses)
+        return self._session.responses.read(self._timeout_s)
 
     def cancel(self) -> None:
         """Give the turn up."""

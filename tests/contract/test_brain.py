@@ -129,6 +129,15 @@ def test_a_deadline_bounds_a_turn(rig, episode):
     assert episode.decide(HELLO).index == 0
 
 
+def test_a_brain_that_takes_too_long_is_given_up_at_the_deadline(rig, episode):
+    rig.fake.brain = lambda request: FakeDecision("too late", delay_s=30.0)
+    with pytest.raises(DeadlineExceededError):
+        episode.decide(HELLO, deadline_s=0.2)
+    assert rig.fake.decide_requests[0].deadline_s <= 0.2
+    rig.fake.brain = lambda request: FakeDecision("in time")
+    assert episode.decide(HELLO).text == "in time"
+
+
 def test_a_turn_survives_a_short_outage(rig, episode):
     rig.fake.brain_faults.break_before_commit = 1
     record = rig.fake.episodes.all[0]
