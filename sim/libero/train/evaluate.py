@@ -132,10 +132,18 @@ def _carry_and_place(env: LiberoEnv, task: PolicyTask, place: PlaceTarget) -> No
     up = np.r_[env.arm().position[:2], height_m]
     for target, limits in ((up, _CARRY), (over, _CARRY), (release, _LOWER)):
         _move(env, target, GRIPPER_CLOSE, limits, 80)
-    for _ in range(10):
-        env.step(IDLE_ACTION)
+    _wait(env)
     if not env.success():
+        # What leans on a finger comes along for a moment and then falls.
         _move(env, over, GRIPPER_OPEN, _CARRY, 40)
+        _wait(env)
+
+
+def _wait(env: LiberoEnv) -> None:
+    """Fingers open, until the goal holds or half a second has passed."""
+    for _ in range(10):
+        if env.step(IDLE_ACTION).success:
+            return
 
 
 def _move(
