@@ -20,6 +20,7 @@ from robot_sdk.channel import ChannelConfig, auth_metadata, open_channel
 from robot_sdk.clock import SYSTEM_CLOCK, to_ns
 from robot_sdk.errors import ClientClosedError, RobotSdkError, TooLargeError
 from robot_sdk.grpc_errors import translate
+from robot_sdk.observation_codec import EncodedObservation
 from robot_sdk.outbox import Outbox
 from robot_sdk.process import check_process
 from robot_sdk.timesync import ClockExchange
@@ -121,7 +122,10 @@ class GrpcTransport:
 
     def serialise(self, message: Message, what: str) -> bytes:
         """The bytes of a message, refused here if the other end would refuse them."""
-        data = message.SerializeToString()
+        return self.check_size(message.SerializeToString(), what)
+
+    def check_size(self, data: bytes, what: str) -> bytes:
+        """`data`, a serialised message, if the other end takes that much."""
         if len(data) > self._max_message_bytes:
             raise TooLargeError(
                 f"{what} is {len(data)} bytes, the limit is {self._max_message_bytes}",
@@ -239,10 +243,11 @@ class GrpcChunkCall(_Bidirectional[policy_pb2.ChunksResponse]):
         """Queue the first message."""
         self._outbox.put(self._transport.serialise(request, "the request"))
 
-    def send(self, request: policy_pb2.ChunksRequest) -> int | None:
+    def send(self, observation: EncodedObservation) -> int | None:
         """Queue an observation in place of one that has not left yet. For one thread at a time."""
-        replaced = self._outbox.put_newest(self._transport.serialise(request, "the observation"))
-        sequence, self._unsent_sequence = self._unsent_sequence, request.observation.sequence
+        request = self._transport.check_size(observation.request, "the observation")
+        replaced = self._outbox.put_newest(request)
+        sequence, self._unsent_sequence = self._unsent_sequence, observation.sequence
         return None if replaced is None else sequence
 
     def half_close(self) -> None:

@@ -91,19 +91,30 @@ def write_image(
     Raises:
         InvalidArgumentError: Not a picture; see `normalise_image`.
     """
-    if isinstance(image, (bytes, bytearray, memoryview)):
-        data = bytes(image)
-        encoding, height, width = read_header(data, name)
-    else:
-        pixels = normalise_image(image, name)
-        encoding = common_pb2.IMAGE_ENCODING_RGB8
-        height, width = pixels.shape[:2]
-        data = _in_order(pixels).tobytes()
-    into.encoding = encoding  # type: ignore[assignment]
-    into.height = height
-    into.width = width
-    into.data = data
+    data = write_image_head(into, image, camera, name)
+    into.data = data if isinstance(data, bytes) else data.tobytes()
+
+
+def write_image_head(
+    into: common_pb2.Image, image: NDArray[np.generic] | bytes, camera: str, name: str
+) -> bytes | memoryview:
+    """As `write_image`, but return the data field, uncopied where that is possible.
+
+    Returns:
+        A file's bytes, or the pixels in C order.
+    """
     into.camera = camera
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        file = bytes(image)
+        encoding, height, width = read_header(file, name)
+        into.encoding = encoding  # type: ignore[assignment]
+        into.height = height
+        into.width = width
+        return file
+    pixels = normalise_image(image, name)
+    into.encoding = common_pb2.IMAGE_ENCODING_RGB8
+    into.height, into.width = pixels.shape[:2]
+    return np.ascontiguousarray(_in_order(pixels)).data
 
 
 def decode_rgb8(image: common_pb2.Image, name: str = "image") -> NDArray[np.uint8]:

@@ -31,7 +31,12 @@ from robot_sdk.errors import (
 )
 from robot_sdk.lease_client import LeaseClient
 from robot_sdk.observation_check import ObservationCheck
-from robot_sdk.observation_codec import decode_actions, decode_policy_timing, encode_observation
+from robot_sdk.observation_codec import (
+    EncodedObservation,
+    decode_actions,
+    decode_policy_timing,
+    encode_observation,
+)
 from robot_sdk.spec import PolicySpec
 from robot_sdk.text import check_text
 from robot_sdk.transport import ChunkCall, Transport
@@ -96,7 +101,7 @@ class RemotePolicyStream:
         self._was_opened = False
         self._first_observation_in_s: float | None = None
         self._last_error: RobotSdkError | None = None
-        self._held: policy_pb2.ChunksRequest | None = None
+        self._held: EncodedObservation | None = None
         self._closed = False
         self._finished = False
         self._thread = threading.Thread(
@@ -213,16 +218,16 @@ class RemotePolicyStream:
         if self._closed:
             raise ClientClosedError("the policy stream is closed", hint="open a new one")
 
-    def _hand_over(self, request: policy_pb2.ChunksRequest) -> int | None:
+    def _hand_over(self, request: EncodedObservation) -> int | None:
         """Send, or hold while the connection is broken. Returns the sequence it replaces."""
         if self._is_open and self._call is not None:
             return self._call.send(request)
         replaced, self._held = self._held, request
-        return None if replaced is None else replaced.observation.sequence
+        return None if replaced is None else replaced.sequence
 
     def _expire(self) -> None:
         for pending in self._ledger.expire(self._clock.now_s()):
-            if self._held is not None and self._held.observation.sequence == pending.sequence:
+            if self._held is not None and self._held.sequence == pending.sequence:
                 self._held = None
             self._fail(pending, _late(pending, self._last_error if not self._is_open else None))
 
@@ -296,7 +301,7 @@ class RemotePolicyStream:
         try:
             call.send(held)
         except RobotSdkError as error:
-            self._fail(self._ledger.settle(held.observation.sequence), error)
+            self._fail(self._ledger.settle(held.sequence), error)
 
     def _on_chunk(self, chunk: policy_pb2.ActionChunk, received_s: float) -> None:
         pending = self._ledger.settle(chunk.sequence)
@@ -332,7 +337,7 @@ class RemotePolicyStream:
             held = self._held
             if held is not None and isinstance(error, PersistentError):
                 held = self._held = None
-            keep = None if held is None else held.observation.sequence
+            keep = None if held is None else held.sequence
             for pending in self._ledger.settle_all(keep):
                 self._fail(pending, error)
             closed, was_opened = self._closed, self._was_opened

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from robot_sdk.api.v1 import brain_pb2, control_pb2, episode_pb2, policy_pb2
+from robot_sdk.observation_codec import EncodedObservation
 from robot_sdk.timesync import ClockExchange
 
 
@@ -46,7 +47,7 @@ class ChunkCall(Protocol):
     def send_open(self, request: policy_pb2.ChunksRequest) -> None:
         """Queue the first message, which holds `open`."""
 
-    def send(self, request: policy_pb2.ChunksRequest) -> int | None:
+    def send(self, observation: EncodedObservation) -> int | None:
         """Queue an observation in place of one that has not left yet. One thread at a time.
 
         Returns the sequence of the observation that was replaced, None if there was none.

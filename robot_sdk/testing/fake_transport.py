@@ -11,6 +11,7 @@ from robot_sdk.api.v1 import brain_pb2, control_pb2, episode_pb2, policy_pb2
 from robot_sdk.channel import MAX_MESSAGE_BYTES
 from robot_sdk.clock import SYSTEM_CLOCK, to_ns
 from robot_sdk.errors import CancelledByServerError, ClientClosedError, TooLargeError
+from robot_sdk.observation_codec import EncodedObservation
 from robot_sdk.testing.fake_brain import FakeDecideSession
 from robot_sdk.testing.fake_server import FakeServer
 from robot_sdk.timesync import ClockExchange
@@ -148,8 +149,9 @@ class FakeChunkCall:
         """Deliver the first message."""
         self._session.handle(self._transport.travel(request))
 
-    def send(self, request: policy_pb2.ChunksRequest) -> int | None:
+    def send(self, observation: EncodedObservation) -> int | None:
         """Deliver an observation at once, so that none is ever replaced on this side."""
+        request = policy_pb2.ChunksRequest.FromString(observation.request)
         self._session.handle(self._transport.travel(request))
         return None
 

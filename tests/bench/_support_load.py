@@ -67,7 +67,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Block:
-    """One measured stretch of time. Times are of `time.monotonic`, equal in all processes of a host.
+    """One measured stretch. Times are of `time.monotonic`, the same in all processes of a host.
 
     Attributes:
         period_s: Time between two requests of a robot. None: back to back.

@@ -40,7 +40,7 @@ class Child:
         self.pid = self._process.pid
 
     def read_line(self, timeout_s: float) -> str:
-        """The next line of its output. Raises RuntimeError if it ends, TimeoutError if it is late."""
+        """The next line it writes. RuntimeError: it ended. TimeoutError: it wrote none in time."""
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], timeout_s)
         if not ready:
@@ -82,7 +82,7 @@ class Child:
 
 
 def process_tree(pid: int) -> list[int]:
-    """`pid` and all its descendants, from /proc. Empty parts of the tree that ended are left out."""
+    """`pid` and all its descendants, from /proc; what has ended meanwhile is left out."""
     children = Path(f"/proc/{pid}/task").glob("*/children")
     found = [pid]
     for listing in children:
