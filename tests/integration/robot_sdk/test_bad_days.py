@@ -182,8 +182,9 @@ def test_a10_a_forked_child_gets_one_clear_error_and_the_parent_goes_on(fake, ep
 
 
 @pytest.mark.faultinjection
-def test_a10_a_tool_may_run_programs_and_fork_while_chunks_flow(fake, episode):
-    """Short form: 20 of the 200 forks."""
+@pytest.mark.parametrize("num_rounds", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_a10_a_tool_may_run_programs_and_fork_while_chunks_flow(fake, episode, num_rounds):
+    """One program and one fork a round."""
     stream = episode.open_policy("reach", "reach it", [STATE])
     stopped = threading.Event()
     chunks = []
@@ -196,7 +197,7 @@ def test_a10_a_tool_may_run_programs_and_fork_while_chunks_flow(fake, episode):
     driver.start()
     context = multiprocessing.get_context("fork")
     try:
-        for _ in range(10):
+        for _ in range(num_rounds):
             subprocess.run([sys.executable, "-S", "-c", "pass"], timeout=20, check=True)
             child = context.Process(target=sum, args=([1, 2],))
             child.start()
