@@ -267,6 +267,10 @@ class LiberoEnv:
         """Name of the object held by both fingers and supported by nothing else, or None."""
         return self._grasp_sensor.grasped_object()
 
+    def clinging_object(self) -> str | None:
+        """Name of the object that hangs on one finger with nothing else under it, or None."""
+        return self._grasp_sensor.clinging_object()
+
     def sim_state(self) -> Array:
         """Time, joint positions and velocities, flat, float64. For comparing runs bitwise."""
         return np.asarray(self._env.sim.get_state().flatten(), dtype=np.float64)

@@ -206,6 +206,18 @@ class GraspSensor:
             None,
         )
 
+    def clinging_object(self) -> str | None:
+        """Name of the object that hangs on one finger with nothing else under it, or None.
+
+        A finger pad can wedge itself between two pieces of an object's collision shape; opening
+        alone does not free it then.
+        """
+        touched = self._touched()
+        return next(
+            (n for n, (left, right, other) in touched.items() if left != right and not other),
+            None,
+        )
+
     def _touched(self) -> dict[str, tuple[bool, bool, bool]]:
         """For each object in contact: touched by the left finger, the right, a non-robot thing."""
         result: dict[str, tuple[bool, bool, bool]] = {}

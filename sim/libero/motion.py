@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from sim.libero.env import ArmState
 from sim.libero.rotation import gripper_rotation
 from sim.libero.servo import (
     GRIPPER_CLOSE,
+    GRIPPER_OPEN,
     POSITION_SCALE_M,
     PoseError,
     ServoLimits,
@@ -40,6 +42,9 @@ _OPEN_M = 0.077
 _MIN_CLOSE_STEPS = 10
 _MAX_GRIPPER_STEPS = 25
 _STILL_M_S = 0.01
+#: Shaking tilts the hand to and fro: so many steps each way, at most so many in all.
+_SHAKE_HALF_PERIOD_STEPS = 5
+_MAX_SHAKE_STEPS = 40
 
 
 @dataclass(frozen=True)
@@ -173,3 +178,28 @@ class GripperMotion:
             return self._steps > 0 and arm.opening_m >= _OPEN_M
         speed = abs(float(arm.gripper_qvel[0] - arm.gripper_qvel[1]))
         return self._steps >= _MIN_CLOSE_STEPS and speed < _STILL_M_S
+
+
+@dataclass
+class ShakeMotion:
+    """Tilt the open hand to and fro until what clings to a finger has fallen off.
+
+    Args:
+        is_clinging: Whether something still does.
+    """
+
+    is_clinging: Callable[[], bool]
+    _steps: int = field(default=0, init=False)
+
+    def step(self, arm: ArmState) -> Action | MotionResult:
+        """The action for this step, or the end."""
+        if not self.is_clinging():
+            return MotionResult(True, "reached", self._steps)
+        if self._steps >= _MAX_SHAKE_STEPS:
+            return MotionResult(False, "step_limit", self._steps)
+        is_forth = (self._steps // _SHAKE_HALF_PERIOD_STEPS) % 2 == 0
+        self._steps += 1
+        action = np.zeros(7, dtype=np.float32)
+        action[4] = 1.0 if is_forth else -1.0
+        action[6] = GRIPPER_OPEN
+        return action

@@ -40,6 +40,7 @@ from sim.libero.motion import (
     Motion,
     MotionResult,
     MoveMotion,
+    ShakeMotion,
     rotate_motion,
 )
 from sim.libero.placing import place_target
@@ -183,9 +184,12 @@ class LiberoTools:
 
     @tool
     def gripper(self, command: Literal["open", "close"]) -> ToolResult:
-        """Open or close the fingers."""
+        """Open or close the fingers. What clings to an open finger is shaken off."""
         value = GRIPPER_OPEN if command == "open" else GRIPPER_CLOSE
-        return self._run_motion("gripper", lambda: GripperMotion(value))
+        result = self._run_motion("gripper", lambda: GripperMotion(value))
+        if command == "open" and self._body.call(lambda _: self._is_clinging()):
+            return self._run_motion("gripper", lambda: ShakeMotion(self._is_clinging))
+        return result
 
     @tool
     def policy_pick(self, object: Name) -> ToolResult:  # noqa: A002  # the name is the brain's
@@ -269,6 +273,9 @@ class LiberoTools:
             "gripper": scene.locate_gripper(env.arm()),
             "held": env.held_object(),
         }
+
+    def _is_clinging(self) -> bool:
+        return self._env.clinging_object() is not None
 
     def _budget(self, wanted: int) -> int:
         return max(1, min(wanted, self._body.remaining_steps()))

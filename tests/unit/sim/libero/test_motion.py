@@ -14,6 +14,7 @@ from sim.libero.motion import (
     Motion,
     MotionResult,
     MoveMotion,
+    ShakeMotion,
     gripper_yaw,
     rotate_motion,
 )
@@ -144,3 +145,24 @@ def test_the_gripper_does_not_wait_for_ever_for_trembling_fingers() -> None:
     result, _, actions = run(GripperMotion(GRIPPER_CLOSE), trembling)
 
     assert (result.reached, result.reason, len(actions)) == (True, "step_limit", 25)
+
+
+def test_shaking_tilts_the_open_hand_to_and_fro_until_nothing_clings() -> None:
+    clings = iter([True] * 12 + [False])
+    motion = ShakeMotion(lambda: next(clings))
+
+    steps = [motion.step(START) for _ in range(13)]
+
+    tilts = [float(step[4]) for step in steps[:-1] if isinstance(step, np.ndarray)]
+    assert tilts == [1.0] * 5 + [-1.0] * 5 + [1.0] * 2
+    assert steps[-1] == MotionResult(True, "reached", 12)
+
+
+def test_shaking_gives_up_and_says_so() -> None:
+    result, num_steps = None, 0
+    motion = ShakeMotion(lambda: True)
+    while not isinstance(result, MotionResult):
+        result = motion.step(START)
+        num_steps += 1
+
+    assert (result.reached, result.reason, result.steps) == (False, "step_limit", num_steps - 1)
