@@ -63,13 +63,13 @@ class GrpcTransport:
             control_pb2.ExchangeRequest.SerializeToString,
             control_pb2.ExchangeResponse.FromString,
         )
-        self._run = self._channel.stream_stream(
+        self._run: Any = self._channel.stream_stream(
             f"/{_PACKAGE}.EpisodeService/Run", None, episode_pb2.RunResponse.FromString
         )
-        self._decide = self._channel.unary_stream(
+        self._decide: Any = self._channel.unary_stream(
             f"/{_PACKAGE}.BrainService/Decide", None, brain_pb2.DecideResponse.FromString
         )
-        self._chunks = self._channel.stream_stream(
+        self._chunks: Any = self._channel.stream_stream(
             f"/{_PACKAGE}.PolicyService/Chunks", None, policy_pb2.ChunksResponse.FromString
         )
         _transports.add(self)
