@@ -8,6 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
+from robot_sdk.errors import RobotSdkError
 from server import config as configuration
 from server.config import Config, ConfigError
 from server.worker.allocator import keep_freed_memory
@@ -60,7 +61,7 @@ def _serve(config: Config, ready_file: Path | None) -> int:
 
     try:
         asyncio.run(run())
-    except PortInUseError as error:
+    except (PortInUseError, RobotSdkError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
     except LoadError as error:

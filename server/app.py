@@ -16,7 +16,7 @@ import grpc
 from robot_sdk.clock import SYSTEM_CLOCK, Clock, pause
 from robot_sdk.telemetry import Telemetry, no_telemetry, start
 from server.brain.worker_engine import WorkerEngine
-from server.config import Config, PolicySection
+from server.config import Config, ConfigError, PolicySection
 from server.core.admission import AdmissionPolicy, StaticCapAdmission, UnlimitedAdmission
 from server.core.batching import FifoBatcher
 from server.core.leases import LeaseTable
@@ -77,8 +77,7 @@ class App:
         self._install_signals(hub)
         tasks: list[asyncio.Task[None]] = []
         try:
-            if config.telemetry.prometheus_port is not None:
-                self._page = PrometheusPage(config.telemetry, hub, services)
+            self._page = self._metrics_page(hub, services)
             await health.update()
             await server.start()
             tasks.append(asyncio.create_task(hub.tick_forever()))
@@ -189,6 +188,22 @@ class App:
             ),
             health=health,
         )
+
+    def _metrics_page(self, hub: EpisodeHub, services: Services) -> PrometheusPage | None:
+        section = self._config.telemetry
+        if section.prometheus_port is None:
+            return None
+        try:
+            return PrometheusPage(section, hub, services)
+        except ImportError as error:
+            raise ConfigError(
+                f"telemetry.prometheus_port needs {error.name}; run: pip install -e '.[server]'"
+            ) from error
+        except OSError as error:
+            raise front_end.PortInUseError(
+                f"cannot listen on {section.prometheus_host}:{section.prometheus_port} "
+                f"(telemetry.prometheus_port): {error.strerror}"
+            ) from error
 
     async def _load(self, services: Services) -> None:
         engines = services.engines

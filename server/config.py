@@ -372,15 +372,16 @@ def _render_section(name: str, section: Any) -> str:
     lines = [f"# {(type(section).__doc__ or '').strip()}", f"[{name}]"]
     for f in dataclasses.fields(section):
         value = getattr(section, f.name)
-        lines.append(f"# {f.metadata['doc']}{_allowed_text(f.metadata)}")
+        lines.append(f"# {f.metadata['doc']}{_allowed_text(value, f.metadata)}")
         lines.append(f"# {f.name} =" if value is None else f"{f.name} = {_toml(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _allowed_text(metadata: Mapping[str, Any]) -> str:
+def _allowed_text(value: Any, metadata: Mapping[str, Any]) -> str:
     parts = []
     if metadata["choices"]:
-        parts.append("one of " + ", ".join(metadata["choices"]))
+        some = "any of " if isinstance(value, list) else "one of "
+        parts.append(some + ", ".join(metadata["choices"]))
     if metadata["minimum"] is not None:
         parts.append(f">= {metadata['minimum']}")
     if metadata["maximum"] is not None:

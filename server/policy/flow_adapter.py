@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from robot_sdk.spec import PolicySpec
-
 from server.policy.flow.checkpoint import DEFAULT_CHECKPOINT
 from server.policy.flow.policy import FlowPolicy
 from server.policy.interface import PolicyInput, PolicyOutput

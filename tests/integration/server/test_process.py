@@ -62,6 +62,19 @@ def test_a_port_in_use_is_one_line_that_names_it() -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_a_metrics_port_in_use_is_one_line_that_names_it() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        result = run("--set", "server.port=0", "--set", f"telemetry.prometheus_port={port}")
+
+    assert result.returncode == 2
+    assert f"error: cannot listen on 127.0.0.1:{port} (telemetry.prometheus_port)" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_two_servers_never_share_a_port(start_server: Start) -> None:
     first = start_server(NO_MODELS)
 
