@@ -15,7 +15,7 @@ from sim.cli.result_file import ResultFile
 from sim.libero.gl import select_gl
 
 _SUITE = "libero_object_swap"
-_TASKS = (0, 7)
+_TASKS = (0, 5)
 _BRAIN_DELAY_S = 0.5
 #: What a run leaves in its folder; removed before the next one.
 _LEFTOVERS = ("*.trace.jsonl", "*.log", "*.json", "*.png", "*.mp4", "*.gif", "timelines/*.png")
@@ -51,7 +51,8 @@ def run(demo_args: argparse.Namespace) -> int:
         ["python", "-m", "sim", "demo"],
         run_command.describe_settings(args),
     )
-    status = run_command.run_jobs(jobs, args, folder, results, run_command.Progress(len(jobs)))
+    progress = run_command.Progress(len(jobs), show_tools=True)
+    status = run_command.run_jobs(jobs, args, folder, results, progress)
     if any(folder.glob("*.trace.jsonl")):
         print(flush=True)
         trace = ["trace", str(folder)]

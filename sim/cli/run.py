@@ -119,10 +119,17 @@ def server_settings(args: argparse.Namespace, folder: Path) -> list[str]:
 
 
 class Progress:
-    """Says what happens while it does, one line at a time."""
+    """Says what happens while it does, one line at a time.
 
-    def __init__(self, num_jobs: int) -> None:
+    Args:
+        num_jobs: Episodes of the run.
+        show_tools: Also a line for every tool that is seen running.
+    """
+
+    def __init__(self, num_jobs: int, *, show_tools: bool = False) -> None:
         self._num_jobs = num_jobs
+        self._show_tools = show_tools
+        self._tools: dict[int, str] = {}
         self._num_done = 0
         self._queued: dict[int, object] = {}
 
@@ -149,6 +156,11 @@ class Progress:
         elif event.name == "admitted":
             self._queued.pop(robot.index, None)
             print(f"  {robot.name}  {label}  admitted", flush=True)
+        elif event.name == "progress" and self._show_tools:
+            tool = values["tool"]
+            if tool and tool != self._tools.get(robot.index):
+                print(f"  {robot.name}  {label}  step {values['step']}, {tool}", flush=True)
+            self._tools[robot.index] = tool
 
     def episode(self, record: EpisodeRecord) -> None:
         """An episode is over."""
