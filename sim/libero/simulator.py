@@ -99,7 +99,7 @@ def _preset_robosuite_macros() -> None:
     spec = importlib.util.spec_from_file_location("robosuite.macros", path)
     assert spec is not None
     assert spec.loader is not None
-    macros = importlib.util.module_from_spec(spec)
+    macros: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(macros)
     macros.MUJOCO_GPU_RENDERING = False
     macros.CONSOLE_LOGGING_LEVEL = "ERROR"

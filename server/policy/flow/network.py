@@ -69,4 +69,5 @@ class FlowNetwork:
 
 def _silu(values: Array) -> Array:
     # Clipping keeps exp from overflowing; beyond it the function is flat or linear anyway.
-    return values / (1.0 + np.exp(-np.clip(values, -60.0, 60.0)))
+    decay: Array = np.exp(-np.clip(values, -60.0, 60.0))
+    return values / (np.float32(1.0) + decay)
