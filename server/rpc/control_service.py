@@ -8,7 +8,7 @@ import grpc
 
 from robot_sdk.api.v1 import control_pb2, control_pb2_grpc
 from robot_sdk.clock import Clock, to_ns, wall_unix_ns
-from robot_sdk.errors import UnsupportedError
+from robot_sdk.errors import UnsupportedError, WorkerUnavailableError
 from robot_sdk.version import __version__
 from server.config import Config
 from server.rpc.errors import translated
@@ -16,6 +16,8 @@ from server.rpc.hub import EpisodeHub
 from server.rpc.services import Services
 
 _PROTOCOL = "v1"
+#: Clients ask again at about this pace while models load, seconds.
+_RETRY_WHILE_LOADING_S = 0.5
 _FEATURES = ("replay-turn", "resume-episode", "newest-observation-wins")
 
 
@@ -40,6 +42,15 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
                 field="protocols",
                 value=", ".join(request.protocols),
                 allowed=(_PROTOCOL,),
+            )
+        loading = [name for name, it in self._services.policies.items() if it.wire_spec is None]
+        if loading:
+            # An answer without them would read as "no such policy", which no client would retry.
+            raise WorkerUnavailableError(
+                "the server is still loading",
+                field="policies",
+                value=", ".join(loading),
+                retry_after_s=_RETRY_WHILE_LOADING_S,
             )
         response = control_pb2.HandshakeResponse(
             server=f"robot-sdk-server/{__version__}",
