@@ -135,9 +135,11 @@ class MoveMotion:
         return nearer or error.rotation_rad < self._best.rotation_rad - _PROGRESS_RAD
 
 
-def rotate_motion(arm: ArmState, yaw_rad: float, gripper: float) -> MoveMotion:
+def rotate_motion(
+    arm: ArmState, yaw_rad: float, gripper: float, max_steps: int = 200
+) -> MoveMotion:
     """Turn in place so that the gripper points down with this yaw (0: fingers open along y)."""
-    return MoveMotion(arm.position, yaw_rad, gripper)
+    return MoveMotion(arm.position, yaw_rad, gripper, max_steps=max_steps)
 
 
 def gripper_yaw(arm: ArmState) -> float:

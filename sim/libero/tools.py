@@ -179,7 +179,9 @@ class LiberoTools:
         """
         return self._run_motion(
             "rotate",
-            lambda: rotate_motion(self._env.arm(), yaw, self._robot.gripper_command),
+            lambda: rotate_motion(
+                self._env.arm(), yaw, self._robot.gripper_command, self._budget(200)
+            ),
         )
 
     @tool
