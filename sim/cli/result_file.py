@@ -32,7 +32,7 @@ class ResultFile:
     """
 
     def __init__(self, path: Path | None, command: Sequence[str], settings: Mapping[str, Any]):
-        self._path = path
+        self.path = path
         self.records: list[EpisodeRecord] = []
         self._run: dict[str, Any] = {
             "command": " ".join(command),
@@ -102,17 +102,17 @@ class ResultFile:
 
     def write(self) -> None:
         """Write the file; a reader never sees half of it."""
-        if self._path is None:
+        if self.path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         ordered = sorted(self.records, key=lambda record: record.job)
         content = {
             "run": {**self._run, "summary": self.summary()},
             "episodes": [record.to_json() for record in ordered],
         }
-        part = self._path.with_name(self._path.name + ".part")
+        part = self.path.with_name(self.path.name + ".part")
         part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(self._path)
+        part.replace(self.path)
 
 
 def _by_task(records: Sequence[EpisodeRecord]) -> dict[tuple[str, int], list[EpisodeRecord]]:

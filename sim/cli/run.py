@@ -64,6 +64,12 @@ def run(args: argparse.Namespace) -> int:
     except InvalidArgumentError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
+    if args.pace == "realtime" and (args.images or args.video):
+        print(
+            "note: drawing pictures in software takes several control periods; in real time those "
+            "ticks are skipped and counted as overrun",
+            file=sys.stderr,
+        )
     folder = args.run_folder or Path("out") / f"run-{_time_text()}"
     folder.mkdir(parents=True, exist_ok=True)
     results = ResultFile(
@@ -251,6 +257,8 @@ def print_summary(results: ResultFile, folder: Path) -> None:
         )
     if summary["failure_reasons"]:
         print("failures: " + ", ".join(f"{k} {v}" for k, v in summary["failure_reasons"].items()))
+    if results.path is not None:
+        print(f"results: {results.path}")
     print(f"traces: python -m robot_sdk trace {shlex.quote(str(folder))}")
 
 
