@@ -10,7 +10,7 @@ import numpy as np
 from robot_sdk.clock import SYSTEM_CLOCK
 from server.brain.interface import EngineInfo, Event, Text, ToolCall, Turn
 from server.policy.interface import PolicyInput, PolicyOutput
-from tests.fakes.policies import StepPolicy
+from tests.fakes.policies import BadOutputPolicy, StepPolicy, spec
 
 
 def _sleep(duration_s: float) -> None:
@@ -90,3 +90,11 @@ class LateLoadPolicy(StepPolicy):
     def __init__(self, load_s: float, **options: int) -> None:
         _sleep(load_s)
         super().__init__(**options)
+
+
+class BadChunkPolicy(BadOutputPolicy):
+    """BadOutputPolicy for a robot with one joint."""
+
+    def __init__(self, kind: str, **options: int) -> None:
+        super().__init__(kind)
+        self.spec = spec(**options)
