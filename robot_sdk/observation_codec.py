@@ -46,7 +46,7 @@ def encode_observation(
 ) -> EncodedObservation:
     """The wire form with only the named keys; a key the observation lacks is left out.
 
-    The pictures are most of it. Setting them in a message and serialising that copies each five
+    The pictures are most of it. Setting them in a message and serialising that copies each several
     times, into memory that is taken from the system anew; so the message is serialised without
     them, and they are joined to it as the encoding says, with one copy.
 

@@ -8,6 +8,7 @@ in a server process and a chunk of 10 actions of 7 numbers comes back. Scenarios
     one        one robot, back to back, a policy that answers at once
     paced      16 robots at 20 Hz, each at its own place in the period
     together   the same, all at the same moment, as pacing for batches would have it
+    paced5ms   as `paced`, with a policy that takes 5 ms for each call
     slow       16 robots, back to back, a policy that takes 50 ms for each call
     paced64    64 robots at 5 Hz (only when asked for)
 
@@ -17,8 +18,8 @@ robot, one request under way for each. Sessions are opened before a block and cl
 that the side which is not measured is idle. The places of paced robots on the 50 ms grid are drawn
 for each pair of blocks and are the same for both sides.
 
-The 50 ms policy sleeps 50 ms for each call, whatever the batch: it stands for a model whose time
-does not grow with the batch. `--slow-per-item-ms` adds a share for each observation in the batch.
+A policy that takes time sleeps once for each call, whatever the batch: it stands for a model whose
+time does not grow with the batch. `--slow-per-item-ms` adds a share for each observation in it.
 
 Aims are printed and never asserted: a benchmark measures.
 """
@@ -78,10 +79,11 @@ SCENARIOS = {
         Scenario("paced", 16, 20.0, 0.0, 4.0, Aim("p99_ms", 0.25)),
         Scenario("slow", 16, None, 0.05, 5.0, Aim("p50_ms", 0.2)),
         Scenario("together", 16, 20.0, 0.0, 4.0, Aim("p99_ms", 0.25), together=True),
+        Scenario("paced5ms", 16, 20.0, 0.005, 4.0, None),
         Scenario("paced64", 64, 5.0, 0.0, 4.0, None),
     )
 }
-DEFAULT_SCENARIOS = ("one", "paced", "together", "slow")
+DEFAULT_SCENARIOS = ("one", "paced", "together", "paced5ms", "slow")
 
 
 @dataclass(frozen=True)
