@@ -121,6 +121,13 @@ class RunningEpisode:
         finally:
             self.num_chunks += chunks.num_chunks
 
+    def estop(self, reason: str) -> None:
+        """Stop the robot: at most one more action, and the episode ends as aborted. Any thread.
+
+        Returns at once; see `ControlLoop.estop`. Not a safety-rated stop.
+        """
+        self._loop.estop(reason)
+
     def remaining_steps(self) -> int:
         """What is left of the episode's step budget; a large number if there is none."""
         if self._max_env_steps is None:

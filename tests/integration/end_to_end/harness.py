@@ -40,6 +40,7 @@ def config(
     lease_ttl_s: float = 30.0,
     heartbeat_interval_s: float = 0.2,
     cap: int | None = None,
+    max_waiting: int = 1000,
     more: str = "",
 ) -> str:
     """TOML of a server with a brain that makes these calls, and the policy `fake`."""
@@ -62,6 +63,7 @@ factory = "{policy}"
 [episodes]
 lease_ttl_s = {lease_ttl_s}
 heartbeat_interval_s = {heartbeat_interval_s}
+max_waiting = {max_waiting}
 {admission}{more}
 """
 
@@ -212,7 +214,7 @@ class EpisodeThread:
                 self._options,
                 on_state=self.robot.on_state,
             )
-        except BaseException as error:  # noqa: BLE001 - handed to the test by result()
+        except BaseException as error:
             self._error = error
         self.ended_s = SYSTEM_CLOCK.now_s()
 

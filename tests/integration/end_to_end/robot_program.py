@@ -10,7 +10,6 @@ import sys
 import time
 from typing import Any
 
-from robot_sdk.action_source import Tick
 from robot_sdk.client import connect
 from robot_sdk.episode import QueueUpdate
 from robot_sdk.loop_state import LoopState
@@ -37,7 +36,6 @@ class TellingRobot(LoggingRobot):
 def main() -> None:
     address, options = sys.argv[1], json.loads(sys.argv[2])
     robot = TellingRobot()
-    steps: list[tuple[int, float]] = []
     wall: list[float] = []
 
     def make_tools(running: RunningEpisode) -> ToolRegistry:

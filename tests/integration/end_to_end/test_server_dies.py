@@ -164,7 +164,7 @@ def test_a6_an_episode_begun_while_the_policy_loads_succeeds(start_server: Start
     server = start_server(toml, wait=False)
 
     port = listening_port(server)
-    with pytest.raises(WorkerUnavailableError, match="still loading.*fake"):
+    with pytest.raises(WorkerUnavailableError, match=r"still loading.*fake"):
         connect(f"127.0.0.1:{port}", connect_timeout_s=0.1)
     with connect(f"127.0.0.1:{port}", connect_timeout_s=60.0) as client:
         assert EpisodeThread(client, LoggingRobot()).result().success

@@ -14,7 +14,6 @@ from robot_sdk.runner import EpisodeOptions, run_episode
 from robot_sdk.tools import ToolRegistry, finish
 from tests.integration.end_to_end.conftest import Start
 from tests.integration.end_to_end.harness import (
-    DRIVE_ALWAYS,
     FINISH,
     EpisodeThread,
     LoggingRobot,
@@ -23,7 +22,6 @@ from tests.integration.end_to_end.harness import (
     run_one,
     sleep,
 )
-
 
 
 def assert_no_burst(robot: LoggingRobot) -> None:
