@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.spec import ObservationKey
 from server.brain.interface import EngineInfo, Event, Text, ToolCall, Turn
 from server.policy.interface import PolicyInput, PolicyOutput
 from tests.fakes.policies import BadOutputPolicy, StepPolicy, spec
@@ -98,3 +100,32 @@ class BadChunkPolicy(BadOutputPolicy):
     def __init__(self, kind: str, **options: int) -> None:
         super().__init__(kind)
         self.spec = spec(**options)
+
+
+class KeepingPolicy(StepPolicy):
+    """Writes what arrives to `folder`: SEQUENCE.npz, and the instruction to instruction.txt."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(action_dim=1)
+        self._folder = Path(folder)
+        keys = {
+            "observation/state": ("float32", (0,)),
+            "observation/flags": ("bool", (2, 3)),
+            "observation/number": ("float64", ()),
+            "observation/nothing": ("uint8", (0, 4, 4, 3)),
+            "observation/grid": ("int16", (0, 0)),
+        }
+        self.spec = replace(
+            self.spec,
+            observation_keys=(
+                *(ObservationKey(name, *key) for name, key in keys.items()),
+                ObservationKey("images/camera", "uint8", (8, 12), is_image=True),
+            ),
+        )
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        for item in batch:
+            assert all(array.flags.writeable for array in item.tensors.values())
+            np.savez(self._folder / f"{item.sequence}.npz", **item.tensors, **item.images)
+            (self._folder / "instruction.txt").write_text(item.instruction, newline="")
+        return super().infer(batch)

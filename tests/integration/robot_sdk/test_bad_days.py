@@ -20,7 +20,8 @@ from robot_sdk.client import connect
 from robot_sdk.errors import ForkedProcessError, RobotSdkError
 from robot_sdk.messages import Message
 from robot_sdk.observation import Observation
-from robot_sdk.testing import FakeDecision, FakeServer
+from robot_sdk.testing import FakeServer
+from server.config import ServerSection
 from tests.contract.conftest import POLICY, step_policy
 from tests.contract.grpc_server import GrpcFakeServer
 from tests.contract.waiting import eventually
@@ -224,14 +225,8 @@ def test_c2_a_tool_that_holds_the_interpreter_for_two_seconds_keeps_the_lease(fa
     assert episode.decide(HELLO).text == "done"
 
 
-@pytest.mark.long
-def test_a2_a_brain_that_is_silent_for_330_seconds_answers_normally(fake, episode):
-    fake.brain = lambda request: FakeDecision("at last", delay_s=330.0)
-    assert episode.decide(HELLO).text == "at last"
-
-
-def test_a2_the_client_pings_no_more_often_than_the_server_permits(client):
-    assert client.server_info.min_keepalive_interval_s <= KEEPALIVE_INTERVAL_S
+def test_a2_the_client_pings_no_more_often_than_the_server_permits():
+    assert ServerSection().min_keepalive_interval_s <= KEEPALIVE_INTERVAL_S
 
 
 def test_b6_a_stall_answers_no_observation_twice(fake, episode):
@@ -279,6 +274,7 @@ def test_thirty_episodes_leave_no_thread_behind(client):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("away_s", [60.0, 150.0])
 def test_a5_a_robot_that_polls_through_a_long_outage_is_back_within_five_seconds(fake, away_s):
     first = GrpcFakeServer(fake)
