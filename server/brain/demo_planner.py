@@ -19,7 +19,7 @@ from typing import Any
 
 from server.brain.history import ToolUse, task_of, tool_uses
 from server.brain.interface import EngineInfo, Event, Finished, Text, ToolCall, Turn
-from server.brain.task_words import Move, best_match, parse_task
+from server.brain.task_words import Move, Relation, best_match, parse_task
 
 _MAX_PICKS = 3
 _MAX_CARRIES = 2
@@ -27,10 +27,14 @@ _MAX_CARRIES = 2
 _CARRY_CLEARANCE_M = 0.15
 #: Straight up after a failed grasp or a release, metres.
 _RETREAT_M = 0.12
-#: Gap under the object at the moment of release, metres.
-_RELEASE_GAP_M = {"in": 0.005, "on": 0.015}
+#: Gap under the object at the moment of release, metres. What falls farther rolls aside.
+_RELEASE_GAP_M = 0.005
+#: An object that hangs this much elsewhere after the carry has slipped out of the fingers, metres.
+_SLIPPED_M = 0.06
 #: How far outside a destination's bounds an object's middle may lie and still count, metres.
 _INSIDE_MARGIN_M = 0.02
+#: An object is on another of its own size when their middles are this near, metres (LIBERO's rule).
+_CENTRED_M = 0.03
 _POSITION_WORDS = re.compile(r"\b(?:between|next to|from|on|in|at|near|under|behind|of)\b")
 
 
@@ -131,9 +135,9 @@ def _carry_out(script: _Script, move: Move, names: _Names) -> None:
         thing = _find_object(script, move, names)
         _pick(script, thing.name)
         destination = _find_destination(script, move, names, thing.name)
-        _place(script, move, thing.name, destination)
+        _place(script, thing.name, destination)
         placed = _localise(script, thing.name, "Checking where it came to rest.")
-        if _is_at(placed, destination):
+        if _is_at(placed, destination, move.relation):
             return
         reason = f"{thing.name} came to rest at {_xy(placed)}, not at {destination.name}"
     raise _Decided(_finish(False, reason))
@@ -243,21 +247,32 @@ def _find_destination(script: _Script, move: Move, names: _Names, held: str) -> 
     return _localise(script, name, f"It goes {move.relation} the {move.where}. Where is {name}?")
 
 
-def _place(script: _Script, move: Move, name: str, destination: _Thing) -> None:
+def _place(script: _Script, name: str, destination: _Thing) -> None:
+    """Carry it over and put it down, unless it slips out of the fingers on the way."""
     here = _localise(script, "gripper", "Where is the gripper?")
     x, y, z = here.position
     carry_z = _clamped(max(destination.top_m + _CARRY_CLEARANCE_M, z))
     _move(script, f"Lifting {name} to a safe height.", x, y, carry_z)
-    held = _localise(script, name, f"How does {name} hang in the gripper?")
-    grip = _localise(script, "gripper", "And the gripper?")
-    offset_x, offset_y = (grip.position[i] - held.position[i] for i in (0, 1))
-    hang_m = grip.position[2] - held.bottom_m
-    goal_x, goal_y = destination.position[0] + offset_x, destination.position[1] + offset_y
-    _move(script, f"Carrying it over {destination.name}.", goal_x, goal_y, carry_z)
-    release_z = _clamped(destination.top_m + hang_m + _RELEASE_GAP_M[move.relation])
-    _move(script, "Lowering it.", goal_x, goal_y, release_z)
+    offset = _offset(script, name, f"How does {name} hang in the gripper?")
+    x, y = (destination.position[i] + offset[i] for i in (0, 1))
+    _move(script, f"Carrying it over {destination.name}.", x, y, carry_z)
+    # Things turn in the fingers on the way, so the way down goes by how it hangs there.
+    before, offset = offset, _offset(script, name, "Does it still hang as before?")
+    if math.dist(before, offset) > _SLIPPED_M:
+        return
+    x, y = (destination.position[i] + offset[i] for i in (0, 1))
+    release_z = _clamped(destination.top_m + offset[2] + _RELEASE_GAP_M)
+    _move(script, "Lowering it.", x, y, release_z)
     script.use("Letting go.", "gripper", command="open")
-    _move(script, "Up and away.", goal_x, goal_y, _clamped(release_z + _RETREAT_M))
+    _move(script, "Up and away.", x, y, _clamped(release_z + _RETREAT_M))
+
+
+def _offset(script: _Script, name: str, say: str) -> tuple[float, float, float]:
+    """The gripper seen from what it holds: from its middle (x, y) and from its bottom (z)."""
+    held = _localise(script, name, say)
+    grip = _localise(script, "gripper", "And the gripper?")
+    x, y = (grip.position[i] - held.position[i] for i in (0, 1))
+    return x, y, grip.position[2] - held.bottom_m
 
 
 def _move(script: _Script, say: str, x: float, y: float, z: float) -> None:
@@ -275,15 +290,22 @@ def _localise(script: _Script, name: str, say: str) -> _Thing:
     return thing
 
 
-def _is_at(thing: _Thing, destination: _Thing) -> bool:
-    """The object's middle lies over the destination; it is neither below nor in the air above."""
-    inside = all(
-        abs(thing.position[i] - destination.position[i])
-        <= destination.size[i] / 2 + _INSIDE_MARGIN_M
-        for i in (0, 1)
-    )
+def _is_at(thing: _Thing, destination: _Thing, relation: Relation) -> bool:
+    """The object rests where it should: neither below the destination nor in the air above.
+
+    In something, its middle lies within the bounds; on something, all of it does, or at least the
+    middles agree.
+    """
+
+    def allowed_m(axis: int) -> float:
+        if relation == "in":
+            return destination.size[axis] / 2 + _INSIDE_MARGIN_M
+        return max(_CENTRED_M, (destination.size[axis] - thing.size[axis]) / 2)
+
+    aside = [abs(thing.position[i] - destination.position[i]) for i in (0, 1)]
+    within = all(aside[i] <= allowed_m(i) for i in (0, 1))
     not_below = thing.position[2] >= destination.bottom_m - _INSIDE_MARGIN_M
-    return inside and not_below and thing.bottom_m <= destination.top_m + _INSIDE_MARGIN_M
+    return within and not_below and thing.bottom_m <= destination.top_m + _INSIDE_MARGIN_M
 
 
 def _thing(data: object) -> _Thing | None:

@@ -22,6 +22,7 @@ from server.brain.interface import (
 )
 
 TASK = "pick up the milk and place it in the basket"
+ON_PLATE = "pick up the milk and place it on the plate"
 TOOLS = ("look", "scene", "localise", "move_to", "rotate", "gripper", "policy_pick", "finish")
 
 
@@ -34,11 +35,16 @@ class World:
             "milk_1": [0.1, -0.2, 0.05],
             "ketchup_1": [0.2, 0.2, 0.05],
             "basket_1": [0.0, 0.25, 0.06],
+            "plate_1": [0.3, 0.0, 0.01],
         }
     )
     failing_picks: int = 0
     wrong_picks: int = 0
     slip: bool = False
+    turn_m: float = 0.0
+    drops: int = 0
+    aside_m: list[float] = field(default_factory=list)
+    taken_m: tuple[float, float] = (0.0, 0.0)
     gripper: list[float] = field(default_factory=lambda: [-0.1, 0.0, 0.4])
     held: str | None = None
     calls: list[str] = field(default_factory=list)
@@ -46,7 +52,8 @@ class World:
 
     def thing(self, name: str) -> dict[str, Any]:
         position = self.gripper if name == "gripper" else self.objects[name]
-        size = [0.2, 0.2, 0.12] if name == "basket_1" else [0.05, 0.05, 0.1]
+        sizes = {"basket_1": [0.2, 0.2, 0.12], "plate_1": [0.14, 0.14, 0.02]}
+        size = sizes.get(name, [0.05, 0.05, 0.1])
         return {"name": name, "position": [*position], "size": size, "yaw": 0.0}
 
     def call(self, name: str, a: dict[str, Any]) -> tuple[dict[str, Any] | str, bool]:
@@ -66,15 +73,27 @@ class World:
             self.gripper = [a["x"], a["y"], a["z"]]
             self.highest_m = max(self.highest_m, a["z"])
             if self.held:
-                self.objects[self.held] = [a["x"] + 0.01, a["y"], a["z"] - 0.03]
+                self._carry(self.held, a["x"], a["y"], a["z"])
             return {"reached": True, "reason": "reached", "steps": 20}, False
         if name == "gripper":
             if self.held and self.slip:
                 self.objects[self.held] = [0.4, -0.4, 0.05]
                 self.slip = False
+            elif self.held and self.aside_m:
+                self.objects[self.held][0] += self.aside_m.pop(0)
             self.held = None
             return {"reached": True, "reason": "reached", "steps": 10}, False
         raise AssertionError(name)
+
+    def _carry(self, name: str, x: float, y: float, z: float) -> None:
+        """It hangs 3 cm below the gripper; far from where it was taken it has turned or fallen."""
+        is_far = abs(x - self.taken_m[0]) + abs(y - self.taken_m[1]) > 0.1
+        if is_far and self.drops:
+            self.drops -= 1
+            self.held = None
+            self.objects[name] = [self.taken_m[0], self.taken_m[1], 0.05]
+            return
+        self.objects[name] = [x + 0.01 + (self.turn_m if is_far else 0.0), y, z - 0.03]
 
     def _pick(self, name: str) -> dict[str, Any]:
         if self.failing_picks:
@@ -86,6 +105,7 @@ class World:
             return {"grasped": False, "held": "ketchup_1", "steps": 200, "reason": "step_limit"}
         self.held = name
         x, y, z = self.objects[name]
+        self.taken_m = (x, y)
         self.objects[name] = [x, y, z + 0.05]
         self.gripper = [x - 0.01, y, z + 0.08]
         return {"grasped": True, "held": name, "steps": 60, "reason": "lifted"}
@@ -153,6 +173,46 @@ def test_an_object_that_slipped_is_carried_again() -> None:
 
     assert play(world)["success"] is True
     assert world.calls.count("policy_pick") == 2
+
+
+def test_an_object_that_turned_in_the_fingers_is_put_down_in_the_middle_all_the_same() -> None:
+    world = World(turn_m=0.04)
+
+    assert play(world, ON_PLATE)["success"] is True
+    assert world.objects["milk_1"][:2] == pytest.approx(world.objects["plate_1"][:2])
+    assert world.calls.count("policy_pick") == 1
+
+
+def test_an_object_is_let_go_just_above_what_takes_it() -> None:
+    world = World()
+    play(world, ON_PLATE)
+
+    bottom_m, top_of_plate_m = world.objects["milk_1"][2] - 0.05, 0.02
+    assert bottom_m - top_of_plate_m == pytest.approx(0.005)
+
+
+def test_an_object_that_fell_on_the_way_is_taken_again_before_anything_is_lowered() -> None:
+    world = World(drops=1)
+
+    assert play(world, ON_PLATE)["success"] is True
+    assert world.calls.count("policy_pick") == 2
+    first, second = (i for i, name in enumerate(world.calls) if name == "policy_pick")
+    assert "gripper" not in world.calls[first:second]
+
+
+def test_an_object_beside_the_middle_of_a_plate_of_its_size_is_put_there_again() -> None:
+    world = World(aside_m=[0.06])
+
+    assert play(world, ON_PLATE)["success"] is True
+    assert world.calls.count("policy_pick") == 2
+    assert world.objects["milk_1"][:2] == pytest.approx(world.objects["plate_1"][:2])
+
+
+def test_an_object_that_never_lies_right_is_an_honest_failure() -> None:
+    end = play(World(aside_m=[0.06, 0.06]), ON_PLATE)
+
+    assert end["success"] is False
+    assert "came to rest at (0.36, 0.00), not at plate_1" in end["summary"]
 
 
 @pytest.mark.parametrize(
