@@ -131,10 +131,15 @@ class LiberoEnv:
         with _numpy_seeded(self.seed):
             self._env = _build(str(self.task.bddl_path))
         self._renderer = Renderer(self._raw_model, self._raw_data, gl)
-        self.geometry = SceneGeometry(
-            self._raw_model, self._raw_data, self._root_bodies(), tuple(self._site_names())
-        )
         robot = self._env.robots[0]
+        base = self._raw_model.body(robot.robot_model.root_body).pos
+        self.geometry = SceneGeometry(
+            self._raw_model,
+            self._raw_data,
+            self._root_bodies(),
+            tuple(self._site_names()),
+            robot_xy=(float(base[0]), float(base[1])),
+        )
         fingers = robot.gripper.important_geoms
         self._grasp_sensor = GraspSensor(
             self._raw_model,

@@ -72,11 +72,21 @@ class SceneGeometry:
         data: Raw MuJoCo data of that model.
         root_bodies: Name of an object or fixture to the name of its root body.
         sites: Names of sites that stand for regions.
+        robot_xy: Where the robot's base stands, (2,), metres, world frame.
+
+    Attributes:
+        robot_xy: As given.
     """
 
     def __init__(
-        self, model: Any, data: Any, root_bodies: Mapping[str, str], sites: tuple[str, ...]
+        self,
+        model: Any,
+        data: Any,
+        root_bodies: Mapping[str, str],
+        sites: tuple[str, ...],
+        robot_xy: tuple[float, float] = (0.0, 0.0),
     ) -> None:
+        self.robot_xy: Array = np.asarray(robot_xy, dtype=np.float64)
         self._model = model
         self._data = data
         self._body_ids = {name: model.body(body).id for name, body in root_bodies.items()}

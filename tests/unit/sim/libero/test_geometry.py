@@ -35,13 +35,17 @@ _SCENE = """
 """
 
 
-@pytest.fixture
-def scene() -> SceneGeometry:
+def _make_scene(robot_xy: tuple[float, float] = (0.0, 0.0)) -> SceneGeometry:
     model = mujoco.MjModel.from_xml_string(_SCENE)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     roots = {"bar": "bar_main", "bowl": "bowl_main", "post": "post_main"}
-    return SceneGeometry(model, data, roots, ("spot",))
+    return SceneGeometry(model, data, roots, ("spot",), robot_xy)
+
+
+@pytest.fixture
+def scene() -> SceneGeometry:
+    return _make_scene()
 
 
 def test_oriented_box_keeps_the_true_size_of_a_turned_object(scene: SceneGeometry) -> None:
@@ -69,6 +73,20 @@ def test_what_is_wider_than_the_gripper_is_taken_by_its_rim(scene: SceneGeometry
     assert np.linalg.norm(offset) == pytest.approx(0.054, abs=1e-3)
     fingers = np.array([-np.sin(grasp.yaw_rad), np.cos(grasp.yaw_rad)])
     assert abs(fingers @ offset) == pytest.approx(np.linalg.norm(offset), rel=1e-3)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_of_equal_pieces_of_a_rim_the_one_nearest_to_the_robot_is_taken(side: float) -> None:
+    # Taken on the far side, a bowl on a far cabinet stretched the arm until its elbow was stuck.
+    grasp = plan_grasp(_make_scene(robot_xy=(0.5, side)), "bowl")
+    np.testing.assert_allclose(grasp.position[:2], [0.5, side * 0.054], atol=1e-3)
+
+
+def test_where_the_robot_stands_is_read_from_the_model(pudding_env: LiberoEnv) -> None:
+    base = pudding_env.geometry.robot_xy
+    reach_m = float(np.linalg.norm(pudding_env.arm().position[:2] - base))
+    assert 0.3 < reach_m < 0.6
+    assert base[1] == pytest.approx(0.0, abs=0.01)
 
 
 def test_the_hand_keeps_clear_of_a_neighbour(scene: SceneGeometry) -> None:
