@@ -14,6 +14,7 @@ from robot_sdk.errors import (
     RobotSdkError,
     ServerUnavailableError,
     UnsupportedError,
+    WorkerUnavailableError,
 )
 from robot_sdk.server_info import ServerInfo, decode_server_info
 from robot_sdk.timesync import ClockExchange
@@ -86,8 +87,12 @@ def _agree(info: ServerInfo) -> ServerInfo:
 
 
 def _with_wait(error: RobotSdkError, timeout_s: float) -> RobotSdkError:
+    what = "not ready" if isinstance(error, WorkerUnavailableError) else "no answer"
     return type(error)(
-        f"no answer within {timeout_s:g} s: {error.message}",
+        f"{what} within {timeout_s:g} s: {error.message}",
+        field=error.field,
+        value=error.value,
+        allowed=error.allowed,
         hint=error.hint,
         retry_after_s=error.retry_after_s,
     )
