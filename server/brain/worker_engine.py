@@ -16,6 +16,7 @@ from robot_sdk.errors import (
     WorkerUnavailableError,
     from_detail,
 )
+from server.brain.checks import event_bytes
 from server.brain.codec import event_from_json, turn_to_json
 from server.brain.interface import EngineInfo, Event, Finished, Reasoning, Text, Turn
 from server.worker.framing import Frame
@@ -169,17 +170,16 @@ class WorkerEngine:
             return
         if frame.header["op"] == "event":
             event = event_from_json(frame.header["event"])
-            if isinstance(event, (Text, Reasoning)):
-                running.output_bytes += len(event.text)
-                if running.output_bytes > self._max_output_bytes:
-                    running.end(
-                        BadModelOutputError(
-                            "the brain wrote more than brain.max_output_bytes in one turn",
-                            value=running.output_bytes,
-                            allowed=(f"<= {self._max_output_bytes}",),
-                        )
+            running.output_bytes += event_bytes(event)
+            if running.output_bytes > self._max_output_bytes:
+                running.end(
+                    BadModelOutputError(
+                        "the brain wrote more than brain.max_output_bytes in one turn",
+                        value=running.output_bytes,
+                        allowed=(f"<= {self._max_output_bytes}",),
                     )
-                    return
+                )
+                return
             running.put(event)
             return
         del self._running[number]

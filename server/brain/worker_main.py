@@ -9,6 +9,7 @@ from typing import Any
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import InternalServerError, RobotSdkError, to_detail
+from server.brain.checks import check_event
 from server.brain.codec import event_to_json, turn_from_json
 from server.brain.interface import Event, Finished, Planner
 from server.worker.child import connect
@@ -74,13 +75,15 @@ class _Host:
             self._send({"op": "end", "turn": number})
         except RobotSdkError as error:
             self._fail(number, error)
-        except Exception:
+        except BaseException:
+            # Also for sys.exit() in a planner: it would end this thread and leave its turn open.
             _log.exception("the planner failed")
             self._fail(number, InternalServerError("the brain failed; the server's log says why"))
         finally:
             self._cancels.pop(number, None)
 
     def _emit(self, number: int, event: Event) -> None:
+        check_event(event)
         self._send({"op": "event", "turn": number, "event": event_to_json(event)})
 
     def _fail(self, number: int, error: RobotSdkError) -> None:

@@ -153,7 +153,9 @@ def expected_waits_s(
     ends_s = [max(mean_duration_s - age_s, 0.0) for age_s in ages_s]
     # After the cap was lowered, that many episodes must end before the first slot is free.
     num_over = max(len(ends_s) - cap, 0)
-    ends_s = sorted(ends_s)[num_over:] + [0.0] * max(cap - len(ends_s), 0)
+    # Free slots beyond one for each in line change nothing, and a cap may be very large.
+    num_free = min(max(cap - len(ends_s), 0), num_waiting)
+    ends_s = sorted(ends_s)[num_over:] + [0.0] * num_free
     heapq.heapify(ends_s)
     waits_s: list[float | None] = []
     for _ in range(num_waiting):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import SupportsFloat
 
 from robot_sdk.api.v1 import policy_pb2
 from robot_sdk.clock import Clock
@@ -140,6 +142,9 @@ class PolicyHost:
             return _failure(output, preprocess_s)
         try:
             actions = check_actions(output.actions, self.spec)
+            vision_s = _seconds(output.vision_s)
+            prefill_s = _seconds(output.prefill_s)
+            denoise_s = _seconds(output.denoise_s)
         except RobotSdkError as error:
             return _failure(error, preprocess_s)
         except Exception:
@@ -149,10 +154,18 @@ class PolicyHost:
             failed=False,
             body=encode_tensor(actions).SerializeToString(),
             preprocess_s=preprocess_s,
-            vision_s=output.vision_s,
-            prefill_s=output.prefill_s,
-            denoise_s=output.denoise_s,
+            vision_s=vision_s,
+            prefill_s=prefill_s,
+            denoise_s=denoise_s,
         )
+
+
+def _seconds(value: SupportsFloat | None) -> float | None:
+    """A duration as a plain number: models tend to measure in scalars of numpy or torch."""
+    if value is None:
+        return None
+    duration_s = float(value)
+    return duration_s if math.isfinite(duration_s) else None
 
 
 def _failure(error: object, preprocess_s: float) -> RawAnswer:

@@ -21,6 +21,7 @@ from robot_sdk.errors import (
 )
 from robot_sdk.telemetry import Telemetry, parent_from, spans
 from robot_sdk.telemetry import attributes as attr
+from server.brain.checks import check_event
 from server.brain.interface import Finished, Reasoning, Sampling, Text, Timing, ToolCall, Turn
 from server.brain.transcript import Draft, Output
 from server.core.turns import Attempt, Replay
@@ -133,6 +134,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         first_s: float | None = None
         async with aclosing(engine.decide(turn)) as events:
             async for event in events:
+                check_event(event)
                 first_s = self._clock.now_s() if first_s is None else first_s
                 if isinstance(event, Text):
                     text.append(event.text)

@@ -18,6 +18,9 @@ from server.worker.framing import Frame, FrameDecoder, Header, encode
 
 _log = logging.getLogger(__name__)
 
+#: After a child has gone, time to read what it still wrote, seconds.
+_LAST_WORDS_S = 0.5
+
 
 class _FrameProtocol(asyncio.Protocol):
     def __init__(self, on_frame: Callable[[Frame], None], on_lost: Callable[[], None]) -> None:
@@ -53,6 +56,8 @@ class WorkerProcess:
         self._protocol = _FrameProtocol(on_frame, self._connection_lost)
         self._transport: asyncio.Transport | None = None
         self._closed = asyncio.get_running_loop().create_future()
+        self._disconnected = asyncio.Event()
+        self._reaper: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -82,6 +87,7 @@ class WorkerProcess:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(lambda: worker._protocol, sock=ours)
         worker._transport = transport
+        worker._reaper = loop.create_task(worker._reap())
         return worker
 
     @property
@@ -113,10 +119,17 @@ class WorkerProcess:
                 return
 
     def _connection_lost(self) -> None:
-        self._reaper = asyncio.get_running_loop().create_task(self._reap())
+        self._disconnected.set()
 
     async def _reap(self) -> None:
         code = await self._process.wait()
+        try:
+            # A process that the child forked may hold the socket open for as long as it likes.
+            await asyncio.wait_for(self._disconnected.wait(), _LAST_WORDS_S)
+        except asyncio.TimeoutError:
+            assert self._transport is not None
+            self._transport.abort()
+            await self._disconnected.wait()
         if not self._closed.done():
             self._closed.set_result(code)
         self._on_exit(code)

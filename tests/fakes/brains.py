@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import OverloadedError
-from server.brain.interface import EngineInfo, Event, Finished, Reasoning, Text, ToolCall, Turn
+from server.brain.interface import (
+    EngineInfo,
+    Event,
+    Finished,
+    Reasoning,
+    Text,
+    ToolCall,
+    Turn,
+    Usage,
+)
 
 
 def _sleep(duration_s: float) -> None:
@@ -53,3 +64,23 @@ class ChattyBrain:
     def decide(self, turn: Turn, is_cancelled: Callable[[], bool]) -> Iterator[Event]:
         for _ in range(self._num):
             yield Text("x" * self._size)
+
+
+class SloppyBrain:
+    """Makes a mistake that the newest text names, else repeats that text."""
+
+    info = EngineInfo(engine="sloppy", model="sloppy-1")
+
+    def decide(self, turn: Turn, is_cancelled: Callable[[], bool]) -> Iterator[Event]:
+        text = turn.messages[-1].text
+        if text == "exit":
+            sys.exit(3)
+        if text == "arguments":
+            yield ToolCall("1", "drive", {"steps": 3})  # type: ignore[arg-type]
+            yield Finished("stop", Usage(input_tokens=1))
+        if text == "text":
+            yield Text(5)  # type: ignore[arg-type]
+        if text == "endless":
+            for number in itertools.count():
+                yield ToolCall(str(number), "drive", "x" * 10_000)
+        yield Text(text)

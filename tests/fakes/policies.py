@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -112,3 +113,19 @@ class SlowLoadPolicy(StepPolicy):
     def __init__(self, load_s: float) -> None:
         super().__init__()
         SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + load_s)
+
+
+class ForkingPolicy(StepPolicy):
+    """Forks a child at loading that lives on for `child_s`, as data loaders do.
+
+    The child holds whatever the worker had open. It writes its process id to `pid_file`.
+    """
+
+    def __init__(self, pid_file: str, child_s: float) -> None:
+        super().__init__()
+        if Path(pid_file).exists():
+            return  # only the first worker
+        if os.fork() == 0:
+            Path(pid_file).write_text(str(os.getpid()))
+            SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + child_s)
+            os._exit(0)

@@ -184,6 +184,32 @@ def test_a6_a_worker_killed_in_mid_inference_fails_it_and_comes_back(
     robot.drop()
 
 
+@pytest.mark.faultinjection
+def test_a6_a_killed_worker_is_noticed_although_a_child_of_it_lives_on(
+    start_server: Start, connect: Connect, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "child.pid"
+    server = start_server(
+        toml("ForkingPolicy", options=f'{{pid_file = "{pid_file}", child_s = 60.0}}')
+    )
+    robot = robot_on(server, connect)
+    wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    child = int(pid_file.read_text())
+    try:
+        os.kill(worker_pid(server), signal.SIGKILL)
+        wait_until(lambda: robot.client.status().policies[0].ready_workers == 0, 5.0)
+        wait_until(lambda: robot.client.status().policies[0].ready_workers == 1)
+        chunks = robot.chunks()
+        chunks.opened()
+        chunks.observe(1)
+
+        assert chunks.inbox.until("chunk").sequence == 1
+        chunks.close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+    robot.drop()
+
+
 def test_a6_a_policy_that_is_still_loading_says_when_to_come_back(
     start_server: Start, connect: Connect
 ) -> None:

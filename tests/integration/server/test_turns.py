@@ -172,6 +172,29 @@ def test_a6_a_brain_worker_that_dies_is_restarted_and_the_turn_runs_again(echo: 
     assert echo.decide(0, [user("hello")]).rest()[-1].done.turn_index == 0
 
 
+@pytest.mark.parametrize("mistake", ["arguments", "text", "endless", "exit"])
+def test_a_mistake_of_a_planner_costs_its_turn_and_no_other(
+    mistake: str, start_server: Callable[..., Server], connect: Callable[..., Client]
+) -> None:
+    server = start_server(ECHO.format(more="").replace("EchoBrain", "SloppyBrain"))
+    client = connect(server)
+    robots = [Robot(client, policies=[]) for _ in range(2)]
+    for robot in robots:
+        robot.admitted()
+        robot.keep_alive()
+
+    with pytest.raises((BadModelOutputError, InternalServerError)):
+        robots[0].decide(0, [user(mistake)]).rest()
+    for robot in robots:
+        answer = robot.decide(0, [user("well")]).rest()
+        assert answer[1].text.text == "well"
+
+    assert client.status().brain.committed_turns_total == 2
+    assert server.log.count("is ready") == 1
+    for robot in robots:
+        robot.drop()
+
+
 def test_every_tool_call_needs_its_answer(echo: Robot) -> None:
     echo.decide(0, [user("hello")]).rest()
 

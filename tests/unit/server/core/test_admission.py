@@ -86,3 +86,8 @@ def test_waits_never_shrink_along_the_queue(
     assert len(waits_s) == num_waiting
     assert waits_s == sorted(waits_s)
     assert all(w >= 0 for w in waits_s)
+
+
+def test_a_cap_of_four_billion_costs_no_more_than_one_slot_for_each_in_line() -> None:
+    assert expected_waits_s([5.0], 10.0, cap=2**32 - 1, num_waiting=2) == [0.0, 0.0]
+    assert expected_waits_s([], 10.0, cap=2**32 - 1, num_waiting=0) == []

@@ -99,3 +99,34 @@ def test_a_policy_that_raises_tells_no_internals() -> None:
 
     assert isinstance(error(answer), InternalServerError)
     assert "secret" not in str(error(answer))
+
+
+class Timed(StepPolicy):
+    """Says that looking took `vision_s`."""
+
+    def __init__(self, vision_s: object) -> None:
+        super().__init__()
+        self._vision_s = vision_s
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        return [
+            PolicyOutput(self._chunk(item), vision_s=self._vision_s)  # type: ignore[arg-type]
+            for item in batch
+        ]
+
+
+def test_times_measured_in_numpy_scalars_become_plain_numbers() -> None:
+    (answer,) = PolicyHost(Timed(np.float32(0.5)), "m", 0.0, VirtualClock()).run([raw(1)]).answers
+
+    assert not answer.failed
+    assert type(answer.vision_s) is float
+    assert answer.vision_s == 0.5
+
+
+def test_a_time_that_is_no_number_fails_its_observation_only() -> None:
+    (answer,) = PolicyHost(Timed("fast"), "m", 0.0, VirtualClock()).run([raw(1)]).answers
+    (unknown,) = PolicyHost(Timed(np.nan), "m", 0.0, VirtualClock()).run([raw(1)]).answers
+
+    assert isinstance(error(answer), BadModelOutputError)
+    assert not unknown.failed
+    assert unknown.vision_s is None
