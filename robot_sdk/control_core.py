@@ -14,6 +14,7 @@ from robot_sdk.action_source import (
     Hold,
     HoldReason,
     ReportsStatus,
+    SourceKind,
     SourceStatus,
     Tick,
 )
@@ -50,6 +51,7 @@ class SourceRun:
     except `is_cancelled`.
 
     Attributes:
+        name, kind: Of the source. Read once, so that a report never depends on its code.
         reporter: The source again if it can report its status.
         epoch: Epoch of the emergency stop in which it was accepted, and may act.
         timeout_s: Seconds from its first tick after which it is ended. None: no limit.
@@ -58,6 +60,8 @@ class SourceRun:
     """
 
     source: ActionSource
+    name: str
+    kind: SourceKind
     reporter: ReportsStatus | None
     epoch: int
     timeout_s: float | None = None
@@ -127,7 +131,7 @@ class ControlCore:
     def runs_policy(self) -> bool:
         """The source is a policy, whose actions belong to exactly one step."""
         run = self._run
-        return run is not None and run.source.kind == "policy"
+        return run is not None and run.kind == "policy"
 
     def submit(self, source: ActionSource, timeout_s: float | None = None) -> SourceRun:
         """Accept a source; it starts with the next tick.
@@ -136,17 +140,18 @@ class ControlCore:
             EstopError: The emergency stop is set.
             InvalidArgumentError: Another source is active.
         """
+        name, kind = source.name, source.kind
         with self._lock:
             epoch = self._estop.enter()
             if self._run is not None:
                 raise InvalidArgumentError(
-                    f"source {self._run.source.name!r} is still active; one at a time",
+                    f"source {self._run.name!r} is still active; one at a time",
                     field="source",
-                    value=source.name,
+                    value=name,
                 )
             # Looked up once: a protocol check costs as much as the rest of a tick.
             reporter = source if isinstance(source, ReportsStatus) else None
-            self._run = SourceRun(source, reporter, epoch, timeout_s)
+            self._run = SourceRun(source, name, kind, reporter, epoch, timeout_s)
             return self._run
 
     def cancel(self, run: SourceRun) -> None:
@@ -178,6 +183,13 @@ class ControlCore:
             command = run.source.next(tick)
             if isinstance(command, Act):
                 command = Act(self._guard.check_action(command.action))
+            elif not isinstance(command, (Hold, Done)):
+                raise InvalidArgumentError(
+                    f"source {run.name!r} gave no command",
+                    field="next",
+                    value=type(command).__name__,
+                    allowed=("Act", "Hold", "Done"),
+                )
             if run.reporter is not None:
                 self._status = run.reporter.status()
         except Exception as error:  # noqa: BLE001 - handed to the caller of run(), the loop lives
@@ -203,7 +215,7 @@ class ControlCore:
                 return
             self._total.add(command)
             run.counts.add(command)
-            if run.source.kind == "policy":
+            if run.kind == "policy":
                 self._policy_steps += 1
             else:
                 self._scripted_steps += 1
@@ -244,7 +256,7 @@ class ControlCore:
                 settling_ticks=total.settling,
                 idle_ticks=self._idle_ticks,
                 overrun_ticks=total.overrun,
-                tool="" if run is None else run.source.name,
+                tool="" if run is None else run.name,
                 buffered_steps=self._status.buffered_steps,
                 steps_left=self._status.steps_left,
                 estopped=self._estop.is_set,
@@ -262,7 +274,7 @@ class ControlCore:
             return False
         if run.is_overdue(tick.now_s):
             error = DeadlineExceededError(
-                f"source {run.source.name!r} did not finish within timeout_s",
+                f"source {run.name!r} did not finish within timeout_s",
                 field="timeout_s",
                 value=run.timeout_s,
             )
@@ -288,8 +300,8 @@ class ControlCore:
             self._status = SourceStatus()
             run.error = error
             run.report = SourceReport(
-                name=run.source.name,
-                kind=run.source.kind,
+                name=run.name,
+                kind=run.kind,
                 result=result if error is None else None,
                 steps=counts.commanded,
                 acted=counts.acted,

@@ -26,6 +26,7 @@ import numpy as np
 
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError, nearest
 from robot_sdk.messages import ImagePart, ToolSpec
+from robot_sdk.text import check_text
 from robot_sdk.tool_schema import Range, Signature, read_signature
 from robot_sdk.tool_validation import check_arguments, parse_arguments
 
@@ -181,12 +182,12 @@ class ToolRegistry:
         except InvalidArgumentError as error:
             return _invalid(error, f"{name} was not run: ")
         try:
-            return to_result(found.function(**arguments))
+            return _sendable(to_result(found.function(**arguments)))
         except RobotSdkError as error:
-            return ToolResult(f"{name} failed: {error}", is_error=True, error=error)
+            return ToolResult(f"{name} failed: {_words(error)}", is_error=True, error=error)
         except Exception as error:  # noqa: BLE001  # a tool is foreign code; the loop must go on
             _log.exception("tool %s raised", name)
-            text = f"{name} failed: {type(error).__name__}: {error}"
+            text = f"{name} failed: {type(error).__name__}: {_words(error)}"
             return ToolResult(text, is_error=True, error=error)
 
     def _add_function(self, function: Callable[..., Any]) -> None:
@@ -230,6 +231,29 @@ def to_result(value: Any) -> ToolResult:
     if isinstance(value, str):
         return ToolResult(value)
     return ToolResult(to_json(value))
+
+
+def _sendable(result: ToolResult) -> ToolResult:
+    """Refuse what could not be sent here, where it fails one call and not the episode."""
+    check_text(result.text, "the tool's text")
+    for image in result.images:
+        if not isinstance(image, ImagePart):
+            raise InvalidArgumentError(
+                "a tool's pictures are ImageParts",
+                field="images",
+                value=type(image).__name__,
+                hint="make one with ImagePart(array)",
+            )
+    return result
+
+
+def _words(error: Exception) -> str:
+    """The text of an error of foreign code, whatever it holds; it must be possible to send it."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # an error that cannot be printed is still only an error
+        return "(without words)"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_json(value: Any) -> str:

@@ -230,6 +230,8 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
             tree = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} is not UTF-8 text: {error}") from error
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from error
     for override in overrides:

@@ -132,6 +132,11 @@ def load_tokens(section: AuthSection) -> list[tuple[str, Identity]]:
             raise ConfigError(
                 f"auth.tokens_file: cannot read {section.tokens_file}: {error.strerror}"
             ) from error
+        except UnicodeDecodeError:
+            # Without the text of the error, which quotes the file.
+            raise ConfigError(
+                f"auth.tokens_file: {section.tokens_file} is not UTF-8 text"
+            ) from None
         lines += [
             (f"{section.tokens_file}:{n}", line) for n, line in enumerate(text.split("\n"), 1)
         ]

@@ -71,12 +71,18 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     folder = args.run_folder or Path("out") / f"run-{_time_text()}"
-    folder.mkdir(parents=True, exist_ok=True)
     results = ResultFile(
         args.json or folder / "summary.json",
         ["python", "-m", "sim", *sys.argv[1:]],
         describe_settings(args),
     )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Now, and not after the first episode has been run for nothing.
+        results.write()
+    except OSError as error:
+        print(f"error: cannot write the results: {error}", file=sys.stderr)
+        return EXIT_USAGE
     return run_jobs(jobs, args, folder, results, Progress(len(jobs)))
 
 

@@ -109,6 +109,19 @@ def test_wrong_arguments_end_with_one_line_that_says_what_is_allowed(
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_a_result_file_that_cannot_be_written_ends_the_run_before_it_begins(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    done = run(tmp_path, "--tasks", "0", "--json", str(tmp_path / "file" / "summary.json"))
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "cannot write the results" in done.stderr
+
+
 def test_an_absent_server_is_named_and_no_episode_is_lost_from_the_file(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

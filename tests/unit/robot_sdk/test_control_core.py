@@ -347,3 +347,22 @@ def test_sensors_are_read_once_per_tick_and_set_of_keys():
 
     world.control.finish(world.control.submit(Script([look, look])))
     assert world.robot.num_observed == 4
+
+
+@pytest.mark.parametrize("pace", ["realtime", "lockstep"])
+@pytest.mark.parametrize("garbage", [np.zeros(1, np.float32), "act", lambda tick: None])
+def test_source_that_gives_no_command_ends_by_name_and_the_loop_goes_on(garbage, pace):
+    world = World(pace=pace)
+    run = world.control.finish(world.control.submit(Script([act(1), garbage, act(2)])))
+    assert isinstance(run.error, InvalidArgumentError)
+    assert "script" in str(run.error)
+    after = world.control.finish(world.control.submit(Script([act(3)])))
+    assert after.error is None
+    assert [float(c.action[0]) for c in world.robot.commands if c.action is not None] == [1.0, 3.0]
+
+
+def test_something_that_is_no_source_is_refused_at_the_door():
+    world = World()
+    with pytest.raises(AttributeError, match="name"):
+        world.control.submit(object())
+    assert world.control.finish(world.control.submit(Script([act(1)]))).error is None

@@ -152,3 +152,34 @@ def named_twice() -> None:
 def test_a_registry_that_cannot_work_is_refused_at_once(sources: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidArgumentError):
         ToolRegistry(*sources)
+
+
+class _Wordless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        "\ud800",
+        ToolResult(5),  # type: ignore[arg-type]
+        ToolResult("seen", images=(np.zeros((2, 2, 3), np.uint8),)),  # type: ignore[arg-type]
+        ValueError("\ud800"),
+        _Wordless(),
+        InvalidArgumentError("\ud800"),
+    ],
+)
+def test_what_could_not_be_sent_fails_its_call_and_not_the_episode(outcome: Any) -> None:
+    def look() -> Any:
+        """Look."""
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    result = ToolRegistry(look).call("look", "{}")
+
+    assert result.is_error
+    assert result.text.startswith("look failed: ")
+    assert result.images == ()
+    result.text.encode()

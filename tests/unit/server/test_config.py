@@ -133,3 +133,11 @@ def test_broken_toml_names_the_file(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"c\.toml is not valid TOML"):
         load(path)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_bytes(b"\x7fELF\xc0")
+
+    with pytest.raises(ConfigError, match=r"c\.toml is not UTF-8 text"):
+        load(path)

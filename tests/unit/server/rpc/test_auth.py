@@ -81,3 +81,12 @@ def test_configured_but_empty_is_no_open_server(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="none was found"):
         load_tokens(AuthSection(tokens_file=str(path)))
+
+
+def test_a_tokens_file_that_is_no_text_is_named_and_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_bytes(b"secret\xff acme robot\n")
+
+    with pytest.raises(ConfigError, match="tokens is not UTF-8 text") as caught:
+        load_tokens(AuthSection(tokens_file=str(path)))
+    assert "secret" not in str(caught.value)
