@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from robot_sdk.api.v1 import fleet_pb2
 from robot_sdk.channel import TlsConfig
 from robot_sdk.client import connect
+from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import (
     DrainingError,
     EpisodeEndedError,
@@ -32,6 +34,7 @@ from tests.integration.end_to_end.harness import (
     sleep,
     wait_for_port,
 )
+from tests.integration.server.harness import Client as RawClient
 from tests.integration.server.harness import wait_until
 
 
@@ -215,3 +218,23 @@ def test_c5_an_emergency_stop_ends_the_episode_with_at_most_one_more_action(
     assert (result.outcome, result.reason) == ("aborted", "estop")
     assert isinstance(result.error, EstopError)
     assert "somebody stands in the way" in result.detail
+
+
+def test_a8_an_episode_that_an_operator_ends_stops_its_robot_at_once(start_server: Start) -> None:
+    server = start_server(config([DRIVE_ALWAYS], delays_s=[60.0]))
+    operator = RawClient(server.address)
+    with connect(server.address) as client:
+        episode = EpisodeThread(client, LoggingRobot())
+        wait_until(lambda: operator.status().brain.running_turns == 1)
+        (shown,) = operator.status().episodes
+        asked_s = SYSTEM_CLOCK.now_s()
+        operator.fleet.EndEpisode(
+            fleet_pb2.EndEpisodeRequest(episode_id=shown.episode_id, reason="maintenance")
+        )
+
+        result = episode.result()
+
+    assert (result.outcome, result.reason) == ("aborted", "episode_lost")
+    assert "maintenance" in result.detail
+    assert episode.ended_s - asked_s < 5.0  # the turn itself would have taken a minute
+    operator.close()

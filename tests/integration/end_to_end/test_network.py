@@ -67,6 +67,26 @@ def test_c4_a_turn_whose_answer_was_lost_after_the_commit_has_one_effect(
     raw.close()
 
 
+def test_c4_an_admission_whose_answer_was_lost_takes_one_slot(
+    start_server: Start, through_proxy: Callable[[Server], Proxy]
+) -> None:
+    server = start_server(config(cap=1))
+    proxy = through_proxy(server)
+    raw = RawClient(server.address)
+    with connect(proxy.address) as client:
+        proxy.hold_answers()
+        episode = EpisodeThread(client, LoggingRobot())
+        wait_until(lambda: raw.status().admission.active_episodes == 1)
+        assert episode.tools is None
+        proxy.drop()
+
+        assert episode.result().success
+
+    admission = raw.status().admission
+    assert (admission.admitted_total, admission.active_episodes) == (1, 0)
+    raw.close()
+
+
 def test_a5_an_episode_that_outlives_a_network_outage_goes_on(
     start_server: Start, through_proxy: Callable[[Server], Proxy]
 ) -> None:

@@ -71,6 +71,19 @@ def test_b2_every_action_is_executed_in_the_step_it_was_made_for(
     robot.assert_every_action_was_of_its_step()
 
 
+def test_b3_the_next_chunk_is_there_before_the_last_one_is_used_up(start_server: Start) -> None:
+    server = start_server(
+        config([("drive", {"steps": 120}), FINISH], policy_options={"delay_s": 0.3, "horizon": 50})
+    )
+
+    result, robot = run_one(server)
+
+    assert result.success
+    assert result.chunks >= 3
+    assert result.starved_ticks == 0  # 25 rows are left when the next 0.3 s begin
+    robot.assert_every_action_was_of_its_step()
+
+
 def test_b1_nothing_of_an_earlier_instruction_or_episode_is_executed(start_server: Start) -> None:
     calls = [
         ("drive", {"steps": 10, "instruction": "a"}),

@@ -1,0 +1,78 @@
+"""Traces of whole episodes, also of those that break off."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from pathlib import Path
+
+import pytest
+
+from robot_sdk import telemetry
+from robot_sdk.client import connect
+from robot_sdk.messages import Message
+from robot_sdk.trace import read_folder
+from tests.integration.end_to_end.conftest import Start
+from tests.integration.end_to_end.harness import FINISH, EpisodeThread, LoggingRobot, config
+
+
+def test_e3_an_episode_is_one_trace_from_robot_to_server(
+    start_server: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "run"
+    calls = [("drive", {"steps": 20}), ("note", {}), FINISH]
+    server = start_server(config(calls, more=f'[telemetry]\nrun_folder = "{folder}"\n'))
+    source = telemetry.start("robot", folder)
+    with connect(server.address, telemetry=source) as client:
+        for _ in range(2):
+            assert EpisodeThread(client, LoggingRobot()).result().success
+    assert source.shutdown(10.0)
+    server.signal(signal.SIGTERM)
+    assert server.wait_for_exit() == 0
+
+    spans = read_folder(folder).spans
+    assert len({span.trace_id for span in spans}) == 2
+    for trace_id in {span.trace_id for span in spans}:
+        names = [span.name for span in spans if span.trace_id == trace_id]
+        assert (names.count("episode"), names.count("server.episode")) == (1, 1)
+        assert names.count("brain.decide") == names.count("server.decide") == 3
+        assert names.count("policy.chunk") >= names.count("server.chunk") >= 1
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "Traceback" not in server.log
+
+
+def test_e3_a_stream_that_is_broken_off_leaves_no_error_and_no_stray_trace(
+    start_server: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "run"
+    server = start_server(
+        '[brain]\nengine = "factory"\nfactory = "tests.fakes.scripted:TickingBrain"\n'
+        f'options = {{num = 2000}}\n[policies]\n[telemetry]\nrun_folder = "{folder}"\n'
+    )
+    heard: list[str] = []
+
+    def break_off(text: str) -> None:
+        heard.append(text)
+        raise KeyboardInterrupt
+
+    source = telemetry.start("robot", folder)
+    with connect(server.address, telemetry=source) as client:
+        span = source.start_span("episode")
+        trace = telemetry.trace_context(span)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            client.episode(task="go", robot_id="robot", trace=trace) as episode,
+        ):
+            episode.decide([Message.of_text("user", "go")], on_text=break_off, trace=trace)
+        span.end()
+    assert source.shutdown(10.0)
+    server.signal(signal.SIGTERM)
+    assert server.wait_for_exit() == 0
+
+    assert len(heard) == 1
+    spans = read_folder(folder).spans
+    assert {"episode", "server.episode"} <= {span.name for span in spans}
+    assert len({span.trace_id for span in spans}) == 1
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "Traceback" not in server.log
+    assert "detach" not in server.log + caplog.text
