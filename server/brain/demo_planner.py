@@ -52,6 +52,7 @@ class _Thing:
     name: str
     position: tuple[float, float, float]
     size: tuple[float, float, float]
+    foot: tuple[float, float, float]
 
     @property
     def top_m(self) -> float:
@@ -135,7 +136,7 @@ def _carry_out(script: _Script, move: Move, names: _Names) -> None:
         thing = _find_object(script, move, names)
         _pick(script, thing.name)
         destination = _find_destination(script, move, names, thing.name)
-        _place(script, thing.name, destination)
+        _place(script, move.relation, thing.name, destination)
         placed = _localise(script, thing.name, "Checking where it came to rest.")
         if _is_at(placed, destination, move.relation):
             return
@@ -247,17 +248,17 @@ def _find_destination(script: _Script, move: Move, names: _Names, held: str) -> 
     return _localise(script, name, f"It goes {move.relation} the {move.where}. Where is {name}?")
 
 
-def _place(script: _Script, name: str, destination: _Thing) -> None:
+def _place(script: _Script, relation: Relation, name: str, destination: _Thing) -> None:
     """Carry it over and put it down, unless it slips out of the fingers on the way."""
     here = _localise(script, "gripper", "Where is the gripper?")
     x, y, z = here.position
     carry_z = _clamped(max(destination.top_m + _CARRY_CLEARANCE_M, z))
     _move(script, f"Lifting {name} to a safe height.", x, y, carry_z)
-    offset = _offset(script, name, f"How does {name} hang in the gripper?")
+    offset = _offset(script, relation, name, f"How does {name} hang in the gripper?")
     x, y = (destination.position[i] + offset[i] for i in (0, 1))
     _move(script, f"Carrying it over {destination.name}.", x, y, carry_z)
     # Things turn in the fingers on the way, so the way down goes by how it hangs there.
-    before, offset = offset, _offset(script, name, "Does it still hang as before?")
+    before, offset = offset, _offset(script, relation, name, "Does it still hang as before?")
     if math.dist(before, offset) > _SLIPPED_M:
         return
     x, y = (destination.position[i] + offset[i] for i in (0, 1))
@@ -267,11 +268,15 @@ def _place(script: _Script, name: str, destination: _Thing) -> None:
     _move(script, "Up and away.", x, y, _clamped(release_z + _RETREAT_M))
 
 
-def _offset(script: _Script, name: str, say: str) -> tuple[float, float, float]:
-    """The gripper seen from what it holds: from its middle (x, y) and from its bottom (z)."""
+def _offset(script: _Script, relation: Relation, name: str, say: str) -> tuple[float, float, float]:
+    """The gripper seen from what it holds: along x and y from its middle, along z from its bottom.
+
+    A tilted object stands up when it is put on something, so there its foot counts for its middle.
+    """
     held = _localise(script, name, say)
     grip = _localise(script, "gripper", "And the gripper?")
-    x, y = (grip.position[i] - held.position[i] for i in (0, 1))
+    middle = held.foot if relation == "on" else held.position
+    x, y = (grip.position[i] - middle[i] for i in (0, 1))
     return x, y, grip.position[2] - held.bottom_m
 
 
@@ -296,16 +301,19 @@ def _is_at(thing: _Thing, destination: _Thing, relation: Relation) -> bool:
     In something, its middle lies within the bounds; on something, all of it does, or at least the
     middles agree.
     """
-
-    def allowed_m(axis: int) -> float:
-        if relation == "in":
-            return destination.size[axis] / 2 + _INSIDE_MARGIN_M
-        return max(_CENTRED_M, (destination.size[axis] - thing.size[axis]) / 2)
-
-    aside = [abs(thing.position[i] - destination.position[i]) for i in (0, 1)]
-    within = all(aside[i] <= allowed_m(i) for i in (0, 1))
     not_below = thing.position[2] >= destination.bottom_m - _INSIDE_MARGIN_M
-    return within and not_below and thing.bottom_m <= destination.top_m + _INSIDE_MARGIN_M
+    if not not_below or thing.bottom_m > destination.top_m + _INSIDE_MARGIN_M:
+        return False
+    if relation == "in":
+        aside = [abs(thing.position[i] - destination.position[i]) for i in (0, 1)]
+        return all(aside[i] <= destination.size[i] / 2 + _INSIDE_MARGIN_M for i in (0, 1))
+    if math.dist(thing.foot[:2], destination.position[:2]) <= _CENTRED_M:
+        return True
+    return all(
+        abs(thing.position[i] - destination.position[i])
+        <= (destination.size[i] - thing.size[i]) / 2
+        for i in (0, 1)
+    )
 
 
 def _thing(data: object) -> _Thing | None:
@@ -314,7 +322,9 @@ def _thing(data: object) -> _Thing | None:
     position, size = _three(data.get("position")), _three(data.get("size"))
     if position is None:
         return None
-    return _Thing(str(data.get("name", "")), position, size or (0.0, 0.0, 0.0))
+    # A robot that does not tell where a thing's foot is has things that stand upright.
+    foot = _three(data.get("foot")) or position
+    return _Thing(str(data.get("name", "")), position, size or (0.0, 0.0, 0.0), foot)
 
 
 def _three(value: object) -> tuple[float, float, float] | None:

@@ -153,6 +153,18 @@ class SceneGeometry:
         low, high = local.min(axis=0), local.max(axis=0)
         return OrientedBox(pose.position + matrix @ ((low + high) / 2.0), pose.quat, high - low)
 
+    def foot(self, name: str) -> Array:
+        """Middle of the side of the thing's own box that is turned most downwards, (3,), metres.
+
+        Where a tilted thing will stand when it is let go, which the middle of its bounds is not.
+        """
+        box = self.oriented_box(name)
+        axes = matrix_from_quat(box.quat)
+        upright = int(np.argmax(np.abs(axes[2])))
+        down = -np.sign(axes[2, upright]) * axes[:, upright]
+        foot: Array = box.center + down * box.size[upright] / 2.0
+        return foot
+
     def geoms(self, name: str) -> frozenset[int]:
         """Indices of the collision geoms of an object or fixture; empty for a region."""
         self._check(name)

@@ -29,12 +29,15 @@ class Thing:
         position: Middle of the bounds; for the gripper the point between the fingertips.
         size: Edge lengths of the axis-aligned bounds.
         yaw: Turn about z; for the gripper 0 means that the fingers open along y.
+        foot: Middle of its lower side, where it will stand when let go; for the gripper the same as
+            position.
     """
 
     name: str
     position: tuple[float, ...]
     size: tuple[float, ...]
     yaw: float
+    foot: tuple[float, ...]
 
 
 def object_names(env: LiberoEnv) -> tuple[str, ...]:
@@ -79,16 +82,19 @@ def locate(env: LiberoEnv, name: str) -> Thing:
         position=_rounded(extent.center),
         size=_rounded(extent.size),
         yaw=_yaw(matrix_from_quat(env.geometry.pose(name).quat)),
+        foot=_rounded(env.geometry.foot(name)),
     )
 
 
 def locate_gripper(arm: ArmState) -> Thing:
     """Where the gripper is; its size is the opening between the fingers."""
+    position = _rounded(arm.position)
     return Thing(
         GRIPPER,
-        _rounded(arm.position),
+        position,
         (round(arm.opening_m, _DECIMALS),),
         round(gripper_yaw(arm), _DECIMALS),
+        foot=position,
     )
 
 

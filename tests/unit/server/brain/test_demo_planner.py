@@ -42,6 +42,7 @@ class World:
     wrong_picks: int = 0
     slip: bool = False
     turn_m: float = 0.0
+    tilt_m: float = 0.0
     drops: int = 0
     aside_m: list[float] = field(default_factory=list)
     taken_m: tuple[float, float] = (0.0, 0.0)
@@ -54,7 +55,10 @@ class World:
         position = self.gripper if name == "gripper" else self.objects[name]
         sizes = {"basket_1": [0.2, 0.2, 0.12], "plate_1": [0.14, 0.14, 0.02]}
         size = sizes.get(name, [0.05, 0.05, 0.1])
-        return {"name": name, "position": [*position], "size": size, "yaw": 0.0}
+        foot = [*position]
+        if name == self.held:
+            foot[1] += self.tilt_m
+        return {"name": name, "position": [*position], "size": size, "yaw": 0.0, "foot": foot}
 
     def call(self, name: str, a: dict[str, Any]) -> tuple[dict[str, Any] | str, bool]:
         self.calls.append(name)
@@ -81,6 +85,8 @@ class World:
                 self.slip = False
             elif self.held and self.aside_m:
                 self.objects[self.held][0] += self.aside_m.pop(0)
+            if self.held:
+                self.objects[self.held][1] += self.tilt_m  # it stands up on its foot
             self.held = None
             return {"reached": True, "reason": "reached", "steps": 10}, False
         raise AssertionError(name)
@@ -181,6 +187,13 @@ def test_an_object_that_turned_in_the_fingers_is_put_down_in_the_middle_all_the_
     assert play(world, ON_PLATE)["success"] is True
     assert world.objects["milk_1"][:2] == pytest.approx(world.objects["plate_1"][:2])
     assert world.calls.count("policy_pick") == 1
+
+
+def test_an_object_that_hangs_tilted_is_put_on_a_plate_by_its_foot() -> None:
+    world = World(tilt_m=0.02)
+
+    assert play(world, ON_PLATE)["success"] is True
+    assert world.objects["milk_1"][:2] == pytest.approx(world.objects["plate_1"][:2])
 
 
 def test_an_object_is_let_go_just_above_what_takes_it() -> None:

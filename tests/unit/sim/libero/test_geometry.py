@@ -76,9 +76,9 @@ def test_what_is_wider_than_the_gripper_is_taken_by_its_rim(scene: SceneGeometry
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_of_equal_pieces_of_a_rim_the_one_nearest_to_the_robot_is_taken(side: float) -> None:
+def test_a_far_bowl_is_taken_by_the_near_side_of_its_rim(side: float) -> None:
     # Taken on the far side, a bowl on a far cabinet stretched the arm until its elbow was stuck.
-    grasp = plan_grasp(_make_scene(robot_xy=(0.5, side)), "bowl")
+    grasp = plan_grasp(_make_scene(robot_xy=(0.5, side * 0.8)), "bowl")
     np.testing.assert_allclose(grasp.position[:2], [0.5, side * 0.054], atol=1e-3)
 
 
@@ -87,6 +87,25 @@ def test_where_the_robot_stands_is_read_from_the_model(pudding_env: LiberoEnv) -
     reach_m = float(np.linalg.norm(pudding_env.arm().position[:2] - base))
     assert 0.3 < reach_m < 0.6
     assert base[1] == pytest.approx(0.0, abs=0.01)
+
+
+def test_the_foot_of_a_tilted_thing_is_the_middle_of_its_lower_side() -> None:
+    model = mujoco.MjModel.from_xml_string(
+        """<mujoco><worldbody>
+        <body name="cup_main" pos="0.1 0.2 0.3" euler="20 0 0">
+          <geom name="cup" type="cylinder" size="0.05 0.03"/>
+        </body></worldbody></mujoco>"""
+    )
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    geometry = SceneGeometry(model, data, {"cup": "cup_main"}, ())
+    tilt = np.deg2rad(20)
+    wanted = [0.1, 0.2 + 0.03 * np.sin(tilt), 0.3 - 0.03 * np.cos(tilt)]
+    np.testing.assert_allclose(geometry.foot("cup"), wanted, atol=1e-9)
+
+
+def test_the_foot_of_a_region_is_its_floor(scene: SceneGeometry) -> None:
+    np.testing.assert_allclose(scene.foot("spot"), [0.3, 0.3, 0.17])
 
 
 def test_the_hand_keeps_clear_of_a_neighbour(scene: SceneGeometry) -> None:
