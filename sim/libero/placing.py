@@ -49,8 +49,24 @@ class PlaceTarget:
 
     def release_position(self, grasp: GraspTarget) -> Array:
         """Where the end effector opens, (3,), metres, for an object held as in `grasp`."""
-        height = self.support_m + grasp.hang_m + _RELEASE_GAP_M[self.relation]
-        return np.r_[self.center_xy + grasp.offset_xy, height]
+        return self._release(grasp.offset_xy, grasp.hang_m)
+
+    def release_of_held(self, geometry: SceneGeometry, name: str, hand: Array) -> Array:
+        """Where the end effector opens, (3,), metres, for an object as it hangs now.
+
+        Args:
+            geometry: The scene.
+            name: The object.
+            hand: Position of the end effector now, (3,), metres, world frame.
+        """
+        extent = geometry.extent(name)
+        # A tilted object stands up when it is put on something, so there its foot is its middle.
+        middle = geometry.foot(name) if self.relation == "on" else extent.center
+        return self._release(hand[:2] - middle[:2], float(hand[2] - extent.low[2]))
+
+    def _release(self, offset_xy: Array, hang_m: float) -> Array:
+        height = self.support_m + hang_m + _RELEASE_GAP_M[self.relation]
+        return np.r_[self.center_xy + offset_xy, height]
 
 
 def place_target(geometry: SceneGeometry, relation: str, destination: str) -> PlaceTarget:

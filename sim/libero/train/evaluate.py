@@ -130,8 +130,10 @@ def _carry_and_place(env: LiberoEnv, task: PolicyTask, place: PlaceTarget) -> No
     height_m = carry_height(env.geometry, task.grasp.name, plan, release)
     over = np.r_[release[:2], height_m]
     up = np.r_[env.arm().position[:2], height_m]
-    for target, limits in ((up, _CARRY), (over, _CARRY), (release, _LOWER)):
-        _move(env, target, GRIPPER_CLOSE, limits, 80)
+    for target in (up, over):
+        _move(env, target, GRIPPER_CLOSE, _CARRY, 80)
+    release = place.release_of_held(env.geometry, task.grasp.name, env.arm().position)
+    _move(env, release, GRIPPER_CLOSE, _LOWER, 80)
     _wait(env)
     if not env.success():
         # What leans on a finger comes along for a moment and then falls.

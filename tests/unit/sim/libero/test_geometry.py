@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import mujoco
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from robot_sdk.errors import InvalidArgumentError
 from sim.libero.env import LiberoEnv
 from sim.libero.geometry import SceneGeometry
 from sim.libero.grasp import GraspSensor, hand_clearance, plan_grasp
-from sim.libero.placing import place_target
+from sim.libero.placing import PlaceTarget, place_target
 from sim.libero.policy_inputs import TrackedGrasp
 
 # A 4 x 10 x 2 cm bar turned by 30 degrees, a wide bowl-like box, and a region.
@@ -89,7 +91,8 @@ def test_where_the_robot_stands_is_read_from_the_model(pudding_env: LiberoEnv) -
     assert base[1] == pytest.approx(0.0, abs=0.01)
 
 
-def test_the_foot_of_a_tilted_thing_is_the_middle_of_its_lower_side() -> None:
+def _tilted_cup() -> SceneGeometry:
+    """A cup 6 cm high, tilted by 20 degrees about x, its middle at (0.1, 0.2, 0.3)."""
     model = mujoco.MjModel.from_xml_string(
         """<mujoco><worldbody>
         <body name="cup_main" pos="0.1 0.2 0.3" euler="20 0 0">
@@ -98,10 +101,30 @@ def test_the_foot_of_a_tilted_thing_is_the_middle_of_its_lower_side() -> None:
     )
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    geometry = SceneGeometry(model, data, {"cup": "cup_main"}, ())
+    return SceneGeometry(model, data, {"cup": "cup_main"}, ())
+
+
+def test_the_foot_of_a_tilted_thing_is_the_middle_of_its_lower_side() -> None:
     tilt = np.deg2rad(20)
     wanted = [0.1, 0.2 + 0.03 * np.sin(tilt), 0.3 - 0.03 * np.cos(tilt)]
-    np.testing.assert_allclose(geometry.foot("cup"), wanted, atol=1e-9)
+    np.testing.assert_allclose(_tilted_cup().foot("cup"), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize(("relation", "foot_share"), [("on", 1.0), ("in", 0.0)])
+def test_what_hangs_tilted_is_put_on_a_place_by_its_foot(
+    relation: Literal["in", "on"], foot_share: float
+) -> None:
+    geometry = _tilted_cup()
+    place = PlaceTarget(relation, np.array([0.5, 0.6]), 0.1, "plate")
+    hand = np.array([0.1, 0.15, 0.32])
+
+    release = place.release_of_held(geometry, "cup", hand)
+
+    moved = release - hand
+    foot_m = foot_share * 0.03 * np.sin(np.deg2rad(20))
+    np.testing.assert_allclose(moved[:2], [0.4, 0.4 - foot_m], atol=1e-9)
+    gap_m = float(geometry.extent("cup").low[2] + moved[2] - 0.1)
+    assert 0.0 < gap_m < 0.02
 
 
 def test_the_foot_of_a_region_is_its_floor(scene: SceneGeometry) -> None:
