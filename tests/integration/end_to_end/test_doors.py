@@ -197,6 +197,9 @@ def test_c3_after_the_end_nothing_reaches_the_server_any_more(start_server: Star
             with pytest.raises(EpisodeEndedError):
                 call()
         episode.end("success")
+        raw = RawClient(server.address)
+        assert raw.status().admission.active_episodes == 0
+        raw.close()
         with client.episode(task="go", robot_id="robot") as other:
             assert other.id != episode.id
 

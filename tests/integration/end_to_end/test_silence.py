@@ -27,8 +27,8 @@ from tests.integration.server.harness import Client as RawClient
 
 #: The field's call died after 50 s; the report's clean length is 330 s: ROBOT_SDK_LONG=1.
 SILENT_S = 330.0 if os.environ.get("ROBOT_SDK_LONG") == "1" else 95.0
-#: The client pings every 60 s. A server with gRPC's own limits forgives two pings and hangs up
-#: after 180 to 240 s, so that anything shorter would pass on any server.
+#: The client pings every 60 s unless the server does so first. A server with gRPC's own limits
+#: forgives two pings and hangs up after 180 to 240 s, so anything shorter would pass on any server.
 NO_TRAFFIC_S = 330.0
 
 
