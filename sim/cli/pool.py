@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_sdk.clock import SYSTEM_CLOCK
+from sim.cli import with_parent
 from sim.cli.plan import Job, RobotSettings
 from sim.cli.record import EpisodeRecord, failed_record
 
@@ -162,7 +162,7 @@ class RobotPool:
 
     def _robot_command(self, name: str) -> Sequence[str]:
         settings = json.dumps(self._settings.to_json())
-        return [sys.executable, "-m", "sim.cli.robot_process", name, settings]
+        return with_parent.command(["-m", "sim.cli.robot_process", name, settings])
 
     def _read(self, robot: Robot) -> None:
         assert robot.process.stdout is not None

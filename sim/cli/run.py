@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import signal
 import sys
@@ -121,7 +122,8 @@ def describe_settings(args: argparse.Namespace) -> dict[str, object]:
 def server_settings(args: argparse.Namespace, folder: Path) -> list[str]:
     """What a server of our own is started with."""
     settings = [
-        f'telemetry.run_folder="{folder}"',
+        # A JSON string is a TOML string, whatever the folder is called.
+        f"telemetry.run_folder={json.dumps(str(folder), ensure_ascii=False)}",
         f"brain.delay_s={args.brain_delay_s}",
         f"policies.{POLICY}.added_latency_s={args.policy_delay_ms / 1000.0}",
     ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import RobotSdkError
+from sim.cli import with_parent
 
 #: Loading the model workers takes a few seconds; a busy machine needs longer.
 START_TIMEOUT_S = 90.0
@@ -59,7 +59,7 @@ class ServerProcess:
         self._folder.mkdir(parents=True, exist_ok=True)
         ready = self._folder / "server.ready.json"
         ready.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "server", "--ready-file", str(ready)]
+        command = with_parent.command(["-m", "server", "--ready-file", str(ready)])
         for setting in self._settings:
             command += ["--set", setting]
         with self.log_path.open("wb") as log:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from robot_sdk.clock import SYSTEM_CLOCK
+
 pytest.importorskip("mujoco", reason="the simulator is not installed")
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(240)]
@@ -61,6 +63,13 @@ def started(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.kill()
     process.communicate()
+
+
+def runs(pid: str) -> bool:
+    try:
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def wait_admitted(process: subprocess.Popen[str]) -> None:
@@ -148,6 +157,23 @@ def test_sigterm_keeps_the_file_and_leaves_no_process_behind(
     assert result(tmp_path)["episodes"][0]["reason"] == "not_finished"
     with pytest.raises(ProcessLookupError):
         os.kill(ready["pid"], 0)
+
+
+@pytest.mark.faultinjection
+def test_a_killed_run_takes_its_server_and_its_robots_with_it(
+    tmp_path: Path, started: subprocess.Popen[str]
+) -> None:
+    wait_admitted(started)
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+    assert len(children) == 2
+
+    started.kill()
+    started.wait()
+
+    deadline_s = SYSTEM_CLOCK.now_s() + 60.0
+    while left := [child for child in children if runs(child)]:
+        assert SYSTEM_CLOCK.now_s() < deadline_s, left
+        SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 0.1)
 
 
 @pytest.mark.faultinjection
