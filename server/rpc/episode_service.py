@@ -15,6 +15,7 @@ from server.rpc.auth import Authenticator
 from server.rpc.errors import translated
 from server.rpc.hub import EpisodeHub
 from server.rpc.mailbox import Mailbox
+from server.rpc.malformed import well_formed
 from server.rpc.services import Services
 
 _MAX_ID_BYTES = 256
@@ -35,7 +36,7 @@ class EpisodeServicer(episode_pb2_grpc.EpisodeServiceServicer):
 
     @translated
     async def Run(self, request_iterator: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        first = await context.read()
+        first = well_formed(await context.read())
         if first is grpc.aio.EOF:
             raise InvalidArgumentError("the first message must be open or resume", field="message")
         kind = first.WhichOneof("message")
@@ -68,7 +69,7 @@ class EpisodeServicer(episode_pb2_grpc.EpisodeServiceServicer):
     ) -> None:
         """Take in what the client says until it closes its side; faults end the stream."""
         try:
-            while (request := await context.read()) is not grpc.aio.EOF:
+            while (request := well_formed(await context.read())) is not grpc.aio.EOF:
                 kind = request.WhichOneof("message")
                 if kind == "heartbeat":
                     self._heartbeat(request.heartbeat, attachment, mailbox)

@@ -24,6 +24,7 @@ from robot_sdk.errors import (
     RobotSdkError,
     to_detail,
 )
+from server.rpc.malformed import well_formed
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def translated(handler: HandlerT) -> HandlerT:
     @functools.wraps(handler)
     async def wrapper(self: Any, request: Any, context: Any) -> Any:
         try:
-            return await handler(self, request, context)
+            return await handler(self, well_formed(request), context)
         except RobotSdkError as error:
             await abort(context, error)
         except asyncio.CancelledError:

@@ -21,6 +21,7 @@ from server.rpc.control_service import ControlServicer
 from server.rpc.episode_service import EpisodeServicer
 from server.rpc.fleet_service import FleetServicer
 from server.rpc.health import SERVICE_NAMES, HealthUpdater
+from server.rpc.malformed import MalformedInterceptor
 from server.rpc.policy_service import PolicyServicer
 
 
@@ -85,7 +86,8 @@ def build(
         ConfigError: A TLS file cannot be read.
     """
     server = grpc.aio.server(
-        options=options(config.server), interceptors=(AuthInterceptor(authenticator),)
+        options=options(config.server),
+        interceptors=(AuthInterceptor(authenticator), MalformedInterceptor()),
     )
     control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
     episode_pb2_grpc.add_EpisodeServiceServicer_to_server(episodes, server)
