@@ -326,20 +326,25 @@ class RemotePolicyStream:
 
     def _on_failed(self, failed: policy_pb2.ChunkFailed) -> None:
         error = from_detail(failed.error)
-        self._fail(self._ledger.settle(failed.sequence), error)
         if isinstance(error, EpisodeError):
-            raise error
+            raise error  # settles everything that was in flight
+        self._fail(self._ledger.settle(failed.sequence), error)
 
     def _recover(self, error: RobotSdkError, used_epoch: int, backoff: Backoff) -> bool:
         """Settle what was in flight and wait for the next try; False if there is none."""
+        # A fence is most often our own lease stream being resumed, which a running policy holds
+        # through. If it is another's, the episode is lost and poll says so.
+        told = error
+        if isinstance(error, FencedError):
+            told = ServerUnavailableError("the lease of the episode is being resumed")
         with self._changed:
-            self._last_error = error
+            self._last_error = told
             held = self._held
-            if held is not None and isinstance(error, PersistentError):
+            if held is not None and isinstance(told, PersistentError):
                 held = self._held = None
             keep = None if held is None else held.sequence
             for pending in self._ledger.settle_all(keep):
-                self._fail(pending, error)
+                self._fail(pending, told)
             closed, was_opened = self._closed, self._was_opened
             self._changed.notify_all()
         if closed or self._calls.over is not None:
