@@ -340,6 +340,8 @@ def _checked(key: str, value: Any, hint: Any, metadata: Mapping[str, Any]) -> An
 
 
 def _check_together(config: Config) -> None:
+    if not config.server.roles:
+        raise _wrong("server.roles", config.server.roles, "at least one of brain, policy")
     if config.episodes.heartbeat_interval_s * 2 > config.episodes.lease_ttl_s:
         raise _wrong(
             "episodes.heartbeat_interval_s",

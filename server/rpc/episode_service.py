@@ -21,6 +21,9 @@ from server.rpc.services import Services
 _MAX_ID_BYTES = 256
 _MAX_LABELS = 32
 _MAX_LABEL_KEY_BYTES = 64
+#: Of a label's value, and of the names of robot, embodiment, run and family.
+_MAX_NAME_BYTES = 1 << 16
+_MAX_TASK_BYTES = 1 << 20
 
 
 class EpisodeServicer(episode_pb2_grpc.EpisodeServiceServicer):
@@ -160,6 +163,23 @@ def _check(request: episode_pb2.OpenEpisode) -> None:
                 field="labels",
                 value=key,
                 allowed=(f"1..{_MAX_LABEL_KEY_BYTES} bytes",),
+            )
+    texts = [
+        ("robot_id", request.robot_id, _MAX_NAME_BYTES),
+        ("embodiment", request.embodiment, _MAX_NAME_BYTES),
+        ("run_id", request.run_id, _MAX_NAME_BYTES),
+        ("task_family", request.task_family, _MAX_NAME_BYTES),
+        ("task", request.task, _MAX_TASK_BYTES),
+        *(("labels", value, _MAX_NAME_BYTES) for value in request.labels.values()),
+    ]
+    for field, text, most in texts:
+        # Kept for the episode's life, logged and shown: an episode must not weigh megabytes.
+        if len(text.encode()) > most:
+            raise InvalidArgumentError(
+                f"{field} is too long",
+                field=field,
+                value=f"{len(text.encode())} bytes",
+                allowed=(f"at most {most} bytes",),
             )
     hz = request.control_hz
     if not (0 <= hz <= 10_000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import grpc
@@ -53,12 +54,22 @@ def credentials(section: TlsSection) -> grpc.ServerCredentials | None:
     """Server credentials, None for plain text.
 
     Raises:
-        ConfigError: A file cannot be read.
+        ConfigError: A file cannot be read, or the certificate and the key do not belong together.
     """
     if not section.certificate_file:
         return None
     certificate = _read("tls.certificate_file", section.certificate_file)
     key = _read("tls.key_file", section.key_file)
+    try:
+        # gRPC would say only that it cannot listen. No password: nobody is there to type it.
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            section.certificate_file, section.key_file, password=b""
+        )
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"tls.certificate_file {section.certificate_file} and tls.key_file "
+            f"{section.key_file} cannot be used: {error}"
+        ) from error
     if not section.client_ca_file:
         return grpc.ssl_server_credentials([(key, certificate)])
     return grpc.ssl_server_credentials(

@@ -18,6 +18,7 @@ from robot_sdk.errors import (
     RobotSdkError,
     to_detail,
 )
+from robot_sdk.plain_text import one_line
 from robot_sdk.telemetry import Telemetry, parent_from
 from robot_sdk.telemetry import attributes as attr
 from server.brain.interface import Finished, ToolCall
@@ -39,6 +40,9 @@ from server.rpc.calls import ActiveCall
 from server.rpc.mailbox import Mailbox
 
 _log = logging.getLogger(__name__)
+
+#: What a robot or an operator wrote is logged up to this length, on one line.
+_MAX_LOGGED_CHARS = 300
 
 
 @dataclass(frozen=True)
@@ -320,7 +324,8 @@ class EpisodeHub:
         for call in list(live.calls):
             call.stop(CancelledByServerError(error.message, field=error.field, value=error.value))
         now_s = self._clock.now_s()
-        _log.info("episode %s: %s %s", _short(lease.episode_id), cause.value, reason)
+        words = one_line(reason, _MAX_LOGGED_CHARS)
+        _log.info("episode %s: %s %s", _short(lease.episode_id), cause.value, words)
         try:
             self._record_span(lease, now_s, outcome, reason or cause.value, live.trace)
         except Exception:

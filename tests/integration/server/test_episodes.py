@@ -313,6 +313,9 @@ def test_a13_any_text_makes_the_round_trip_in_message_bodies(
         ({"open_id": "x" * 300}, InvalidArgumentError, "open_id"),
         ({"labels": {str(i): "" for i in range(33)}}, InvalidArgumentError, "labels"),
         ({"labels": {"k" * 65: ""}}, InvalidArgumentError, "labels"),
+        ({"labels": {"k": "v" * 65_537}}, InvalidArgumentError, "labels"),
+        ({"robot_id": "r" * 65_537}, InvalidArgumentError, "robot_id"),
+        ({"task": "t" * ((1 << 20) + 1)}, InvalidArgumentError, "task"),
         ({"policies": ["flow"]}, UnsupportedError, "allowed: fake"),
     ],
 )

@@ -325,6 +325,20 @@ def test_a2_pings_on_a_quiet_connection_are_no_strike(
     client.close()
 
 
+def test_a_certificate_that_is_none_is_one_line_that_names_it(tmp_path: Path) -> None:
+    text = tmp_path / "cert.pem"
+    text.write_text("no certificate")
+
+    result = run(
+        *("--set", "server.port=0"),
+        *("--set", f"tls.certificate_file={text}", "--set", f"tls.key_file={text}"),
+    )
+
+    assert result.returncode == 2
+    assert f"tls.certificate_file {text}" in result.stderr.splitlines()[-1]
+    assert "port is in use" not in result.stderr
+
+
 def test_a_server_with_a_certificate_serves_only_encrypted(
     start_server: Start, tmp_path: Path
 ) -> None:

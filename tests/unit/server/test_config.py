@@ -77,6 +77,7 @@ def test_an_unknown_section_lists_the_near_ones() -> None:
         ({"server": {"port": True}}, r"server\.port is True; allowed: a whole number"),
         ({"server": {"port": -1}}, r"server\.port is -1; allowed: >= 0 and <= 65535"),
         ({"server": {"roles": ["brian"]}}, r"server\.roles is 'brian'; allowed: brain, policy"),
+        ({"server": {"roles": []}}, r"server\.roles is \[\]; allowed: at least one"),
         ({"brain": {"delay_s": float("nan")}}, r"brain\.delay_s is nan"),
         ({"admission": {"policy": "cap"}}, r"allowed: unlimited, static-cap"),
         ({"policies": {"x": {"kind": "factory"}}}, r"policies\.x\.factory is ''; allowed"),
