@@ -23,6 +23,7 @@ from server.policy.flow.checkpoint import DEFAULT_CHECKPOINT
 from server.policy.flow.policy import EXECUTED_STEPS, FlowPolicy
 from sim.libero.env import IDLE_ACTION, LiberoEnv
 from sim.libero.grasp import GraspTarget
+from sim.libero.motion import MotionResult, ShakeMotion
 from sim.libero.placing import PlaceTarget, place_target
 from sim.libero.policy_inputs import PolicyTask, carry_height
 from sim.libero.servo import GRIPPER_CLOSE, GRIPPER_OPEN, ServoLimits, servo_action
@@ -135,10 +136,18 @@ def _carry_and_place(env: LiberoEnv, task: PolicyTask, place: PlaceTarget) -> No
     release = place.release_of_held(env.geometry, task.grasp.name, env.arm().position)
     _move(env, release, GRIPPER_CLOSE, _LOWER, 80)
     _wait(env)
+    _shake_off(env)
     if not env.success():
         # What leans on a finger comes along for a moment and then falls.
         _move(env, over, GRIPPER_OPEN, _CARRY, 40)
         _wait(env)
+
+
+def _shake_off(env: LiberoEnv) -> None:
+    """What the tool `gripper` does as well when something clings to an open finger."""
+    motion = ShakeMotion(lambda: env.clinging_object() is not None)
+    while not isinstance(action := motion.step(env.arm()), MotionResult):
+        env.step(action)
 
 
 def _wait(env: LiberoEnv) -> None:
