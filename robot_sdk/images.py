@@ -23,6 +23,9 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _JPEG_START = b"\xff\xd8"
 # Start-of-frame markers carry the size: 0xC0..0xCF without DHT, JPG and DAC.
 _JPEG_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+#: Markers and padding before the size that are read. Real files have a few dozen; the bound keeps a
+#: file of nothing else from holding up whoever looks at it.
+_MAX_JPEG_MARKERS = 10_000
 _JPEG_BARE_MARKERS = frozenset({0x01, *range(0xD0, 0xD8)})
 
 
@@ -244,7 +247,9 @@ def _png_size(data: bytes) -> tuple[int, int] | None:
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
     position = 2
-    while position + 4 <= len(data):
+    for _ in range(_MAX_JPEG_MARKERS):
+        if position + 4 > len(data):
+            return None
         if data[position] != 0xFF:
             return None
         marker = data[position + 1]

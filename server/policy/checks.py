@@ -67,9 +67,11 @@ def decode_observation(
                 )
             continue
         if key.is_image:
-            image = decode_picture(observation.images[key.name], key.name)
-            _check_shape(key, "uint8", image.shape[:2])
-            images[key.name] = image
+            image = observation.images[key.name]
+            # Before decoding, which may unfold some kilobytes into a gigabyte; decode_picture
+            # refuses a picture of another size than its message says.
+            _check_shape(key, "uint8", (image.height, image.width))
+            images[key.name] = decode_picture(image, key.name)
         else:
             tensor = decode_tensor(observation.tensors[key.name], key.name)
             _check_shape(key, tensor.dtype.name, tensor.shape)

@@ -134,3 +134,11 @@ def test_the_size_of_a_file_is_read_from_its_header():
 def test_what_is_no_complete_picture_file_is_refused(data):
     with pytest.raises(InvalidArgumentError, match="not a complete picture"):
         encode_image(data)
+
+
+def test_the_search_for_the_size_of_a_jpeg_is_bounded():
+    padded = jpeg(40, 70)[:2] + b"\xff" * 9_000 + jpeg(40, 70)[2:]
+    assert read_header(padded) == (common_pb2.IMAGE_ENCODING_JPEG, 40, 70)
+    endless = jpeg(40, 70)[:2] + b"\xff" * 11_000 + jpeg(40, 70)[2:]
+    with pytest.raises(InvalidArgumentError, match="not a complete picture"):
+        read_header(endless)

@@ -8,6 +8,7 @@ from robot_sdk.errors import BadModelOutputError, ObservationMismatchError
 from robot_sdk.images import encode_image
 from robot_sdk.spec import ActionDimension, ObservationKey, PolicySpec
 from robot_sdk.tensors import encode_tensor
+from server.policy import checks
 from server.policy.checks import check_actions, check_keys, decode_observation
 
 SPEC = PolicySpec(
@@ -113,3 +114,19 @@ def test_a_good_chunk_is_float32_in_c_order_within_limits(actions: object) -> No
 def test_a14_a_chunk_that_may_not_be_used_says_why(actions: object, words: str) -> None:
     with pytest.raises(BadModelOutputError, match=words):
         check_actions(actions, SPEC)
+
+
+def test_a_picture_of_a_wrong_size_is_refused_without_being_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decode(*_: object) -> None:
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(checks, "decode_picture", decode)
+    message = observation()
+    message.images["images/a"].height = 13_000
+
+    with pytest.raises(ObservationMismatchError) as caught:
+        decode_observation(message, SPEC, "", None)
+
+    assert caught.value.field == "images/a"
