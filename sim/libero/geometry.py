@@ -154,13 +154,15 @@ class SceneGeometry:
         return OrientedBox(pose.position + matrix @ ((low + high) / 2.0), pose.quat, high - low)
 
     def foot(self, name: str) -> Array:
-        """Middle of the side of the thing's own box that is turned most downwards, (3,), metres.
+        """Middle of the side of the thing's own box that it would come to rest on, (3,), metres.
 
-        Where a tilted thing will stand when it is let go, which the middle of its bounds is not.
+        Where a tilted thing will stand when it is put down, which the middle of its bounds is not.
+        A box that stands on an edge falls to the side over which its middle lies: it lies down on
+        its flat side from a tilt t with tan(t) < width / height.
         """
         box = self.oriented_box(name)
         axes = matrix_from_quat(box.quat)
-        upright = int(np.argmax(np.abs(axes[2])))
+        upright = int(np.argmax(np.abs(axes[2]) / np.maximum(box.size, 1e-6)))
         down = -np.sign(axes[2, upright]) * axes[:, upright]
         foot: Array = box.center + down * box.size[upright] / 2.0
         return foot

@@ -91,11 +91,11 @@ def test_where_the_robot_stands_is_read_from_the_model(pudding_env: LiberoEnv) -
     assert base[1] == pytest.approx(0.0, abs=0.01)
 
 
-def _tilted_cup() -> SceneGeometry:
-    """A cup 6 cm high, tilted by 20 degrees about x, its middle at (0.1, 0.2, 0.3)."""
+def _tilted_cup(tilt_deg: float = 20.0) -> SceneGeometry:
+    """A cup 10 cm wide and 6 cm high, tilted about x, its middle at (0.1, 0.2, 0.3)."""
     model = mujoco.MjModel.from_xml_string(
-        """<mujoco><worldbody>
-        <body name="cup_main" pos="0.1 0.2 0.3" euler="20 0 0">
+        f"""<mujoco><worldbody>
+        <body name="cup_main" pos="0.1 0.2 0.3" euler="{tilt_deg} 0 0">
           <geom name="cup" type="cylinder" size="0.05 0.03"/>
         </body></worldbody></mujoco>"""
     )
@@ -104,10 +104,17 @@ def _tilted_cup() -> SceneGeometry:
     return SceneGeometry(model, data, {"cup": "cup_main"}, ())
 
 
-def test_the_foot_of_a_tilted_thing_is_the_middle_of_its_lower_side() -> None:
-    tilt = np.deg2rad(20)
+@pytest.mark.parametrize("tilt_deg", [0.0, 20.0, 55.0])
+def test_the_foot_of_a_tilted_cup_is_the_middle_of_its_lower_side(tilt_deg: float) -> None:
+    tilt = np.deg2rad(tilt_deg)
     wanted = [0.1, 0.2 + 0.03 * np.sin(tilt), 0.3 - 0.03 * np.cos(tilt)]
-    np.testing.assert_allclose(_tilted_cup().foot("cup"), wanted, atol=1e-9)
+    np.testing.assert_allclose(_tilted_cup(tilt_deg).foot("cup"), wanted, atol=1e-9)
+
+
+def test_a_cup_that_has_tipped_over_stands_on_its_wall() -> None:
+    tilt = np.deg2rad(70)
+    wanted = [0.1, 0.2 - 0.05 * np.cos(tilt), 0.3 - 0.05 * np.sin(tilt)]
+    np.testing.assert_allclose(_tilted_cup(70.0).foot("cup"), wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize(("relation", "foot_share"), [("on", 1.0), ("in", 0.0)])
