@@ -31,8 +31,9 @@ from robot_sdk.request_timing import Request, RequestTiming
 
 _LOG = logging.getLogger(__name__)
 
-#: Unusable chunks in a row after which the source ends with the error: a model that is wrong three
-#: times will not be right the fourth time, while one bad chunk may be an accident.
+#: Unusable chunks in a row, refused by the server or by the guard, after which the source ends with
+#: the error: a model that is wrong three times will not be right the fourth time, while one bad
+#: chunk may be an accident.
 MAX_BAD_CHUNKS = 3
 #: How long one step may wait for a chunk in lockstep. Covers loading a model.
 LOCKSTEP_TIMEOUT_S = 60.0
@@ -285,9 +286,7 @@ class PolicySource:
             self._timing.failed(arrival.sequence, tick.now_s)
             self._note_error(error)
             self._record(request, "failed", arrival=arrival, error=error)
-            self._num_bad_in_a_row += 1
-            if self._num_bad_in_a_row >= MAX_BAD_CHUNKS:
-                raise
+            self._count_bad(error)
             return
         self._timing.answered(arrival.sequence, arrival.received_s, arrival.next_observation_in_s)
         self._num_bad_in_a_row = 0
@@ -317,7 +316,14 @@ class PolicySource:
             return
         self._note_error(error)
         self._record(request, outcome, error=error)
+        if isinstance(error, BadModelOutputError):
+            self._count_bad(error)
         if not isinstance(error, RetryableError):
+            raise error
+
+    def _count_bad(self, error: BadModelOutputError) -> None:
+        self._num_bad_in_a_row += 1
+        if self._num_bad_in_a_row >= MAX_BAD_CHUNKS:
             raise error
 
     def _give_up(self, tick: Tick) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
@@ -14,12 +15,14 @@ from robot_sdk.frame_watch import FrameWatch
 from robot_sdk.latency_window import LatencyWindow
 from robot_sdk.loop_state import LoopState, SourceReport
 from robot_sdk.merging import MergeName
-from robot_sdk.policy_source import PolicySource
+from robot_sdk.policy_source import PolicyResult, PolicySource
 from robot_sdk.request_timing import RequestTiming
 from robot_sdk.robot import Robot
 from robot_sdk.server_info import ServerInfo
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 
 class RunningEpisode:
@@ -77,6 +80,9 @@ class RunningEpisode:
     ) -> SourceReport:
         """Run a policy on the control loop. The report's result is a `PolicyResult`.
 
+        Observations without a usable chunk are logged once, at the end, if the run used up its
+        steps: whoever asked cannot tell a policy that failed from a task that takes longer.
+
         Args:
             policy: Name of a PolicySpec.
             instruction: What it is to do, in words.
@@ -117,9 +123,11 @@ class RunningEpisode:
             name=name,
         )
         try:
-            return self._loop.run(source)
+            report = self._loop.run(source)
         finally:
             self.num_chunks += chunks.num_chunks
+        _warn_of_failures(policy, report.result)
+        return report
 
     def estop(self, reason: str) -> None:
         """Stop the robot: at most one more action, and the episode ends as aborted. Any thread.
@@ -133,3 +141,17 @@ class RunningEpisode:
         if self._max_env_steps is None:
             return 1_000_000_000
         return max(0, self._max_env_steps - self.state.active_steps)
+
+
+def _warn_of_failures(policy: str, result: object) -> None:
+    if not isinstance(result, PolicyResult) or result.ended_by != "max_steps":
+        return
+    if result.num_failures:
+        _LOG.warning(
+            "policy %s used up its %d steps with %d chunks and %d failures; the last: %s",
+            policy,
+            result.steps,
+            result.num_chunks,
+            result.num_failures,
+            result.last_error,
+        )

@@ -17,6 +17,7 @@ from robot_sdk.errors import (
     RobotSdkError,
     to_detail,
 )
+from robot_sdk.report_limiter import ReportLimiter
 from robot_sdk.spec import PolicySpec
 from robot_sdk.tensors import encode_tensor
 from server.policy.checks import check_actions, decode_observation
@@ -81,6 +82,7 @@ class PolicyHost:
         self._policy = policy
         self._added_latency_s = added_latency_s
         self._clock = clock
+        self._refusals = ReportLimiter()
 
     def run(self, batch: Sequence[RawObservation]) -> BatchResult:
         prepared: list[PolicyInput | RobotSdkError] = []
@@ -139,14 +141,14 @@ class PolicyHost:
 
     def _answer(self, output: PolicyOutput | RobotSdkError, preprocess_s: float) -> RawAnswer:
         if isinstance(output, RobotSdkError):
-            return _failure(output, preprocess_s)
+            return self._refuse(output, preprocess_s)
         try:
             actions = check_actions(output.actions, self.spec)
             vision_s = _seconds(output.vision_s)
             prefill_s = _seconds(output.prefill_s)
             denoise_s = _seconds(output.denoise_s)
         except RobotSdkError as error:
-            return _failure(error, preprocess_s)
+            return self._refuse(error, preprocess_s)
         except Exception:
             _log.exception("policy %s returned something unreadable", self.spec.name)
             return _failure(BadModelOutputError("the policy's answer is unreadable"), preprocess_s)
@@ -158,6 +160,19 @@ class PolicyHost:
             prefill_s=prefill_s,
             denoise_s=denoise_s,
         )
+
+    def _refuse(self, error: RobotSdkError, preprocess_s: float) -> RawAnswer:
+        """A robot is told of one bad output; that a policy gives them is for its owner to see."""
+        if isinstance(error, BadModelOutputError):
+            count = self._refusals.add(self._clock.now_s())
+            if count:
+                _log.warning(
+                    "policy %s: outputs refused since the last such line: %d; the latest: %s",
+                    self.spec.name,
+                    count,
+                    error,
+                )
+        return _failure(error, preprocess_s)
 
 
 def _seconds(value: SupportsFloat | None) -> float | None:

@@ -296,6 +296,38 @@ def test_a14_good_chunk_in_between_keeps_occasional_bad_ones_from_ending_the_sou
     assert report.result.num_failures > MAX_BAD_CHUNKS
 
 
+def test_a14_chunks_that_the_server_refused_end_the_source_after_three_in_a_row():
+    refused = BadModelOutputError("policy p returned actions that may not be used")
+    world = World(answer=lambda _: refused, latency_s=0.1)
+    with pytest.raises(BadModelOutputError, match="may not be used"):
+        world.run(max_steps=500)
+    assert set(world.commands()) == {None}
+    assert [record.outcome for record in world.records] == ["failed"] * MAX_BAD_CHUNKS
+
+
+def test_a14_refusals_of_the_server_and_of_the_guard_add_up():
+    def answer(observation):
+        if observation.sequence % 2:
+            return BadModelOutputError("refused by the server")
+        return np.zeros((8, 1), np.float32)
+
+    world = World(answer=answer, latency_s=0.1)
+    with pytest.raises(BadModelOutputError):
+        world.run(max_steps=500)
+    assert len(world.records) == MAX_BAD_CHUNKS
+
+
+def test_a14_good_chunk_in_between_forgives_what_the_server_refused():
+    def answer(observation):
+        if observation.sequence % 3 != 2:
+            return BadModelOutputError("refused by the server")
+        return observation.control_step + np.arange(10, dtype=np.float32)[:, np.newaxis]
+
+    report = World(answer=answer, latency_s=0.05).run(max_steps=200)
+    assert report.result.ended_by == "max_steps"
+    assert report.result.num_failures > MAX_BAD_CHUNKS
+
+
 def test_a14_value_beyond_the_limits_of_the_spec_is_refused():
     world = World(spec=plain_spec(limit=1.0), answer=lambda _: np.full((10, 1), 1.5, np.float32))
     with pytest.raises(BadModelOutputError, match=r"row 0, a0.*1\.5"):

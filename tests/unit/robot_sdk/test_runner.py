@@ -5,19 +5,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from robot_sdk import telemetry as telemetry_module
 from robot_sdk.agent import AgentLimits
 from robot_sdk.api.v1 import brain_pb2, episode_pb2
 from robot_sdk.client import Client, connect
-from robot_sdk.errors import EpisodeEndedError
+from robot_sdk.errors import BadModelOutputError, EpisodeEndedError
 from robot_sdk.messages import ToolCall
 from robot_sdk.results import Verdict
 from robot_sdk.runner import EpisodeOptions, run_episode
 from robot_sdk.running_episode import RunningEpisode
 from robot_sdk.spec import ActionDimension, ObservationKey, PolicySpec
-from robot_sdk.testing import FakeDecision, FakeServer, FakeTransport, SimpleRobot
+from robot_sdk.testing import FakeDecision, FakePolicyInput, FakeServer, FakeTransport, SimpleRobot
 from robot_sdk.tools import ToolRegistry, finish, tool
 from robot_sdk.trace.reader import read_folder
 
@@ -94,6 +96,37 @@ def test_an_episode_runs_from_admission_to_end_and_adds_up() -> None:
     assert len(robot.actions) == 14
     assert [sample.gap_steps for sample in result.samples] == [None, 7, 7]
     assert [end.outcome for end in ends_of(server)] == [episode_pb2.EPISODE_OUTCOME_SUCCESS]
+
+
+def test_a14_a_policy_that_is_refused_three_times_is_told_to_the_brain() -> None:
+    def policy(_: object) -> NDArray[np.generic]:
+        raise BadModelOutputError("policy line returned actions that may not be used")
+
+    server = FakeServer(brain=brain(GO, FINISH), specs=[SPEC], policy=policy)
+    with connected(server) as client:
+        result = run_episode(client, SimpleRobot(), make_tools, "go there", OPTIONS)
+
+    assert (result.turns, result.policy_steps) == (2, 0)
+    (answer,) = server.decide_requests[1].new_messages
+    assert answer.is_error
+    assert "may not be used" in str(answer)
+
+
+def test_failures_of_a_policy_that_used_up_its_steps_are_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def policy(request: FakePolicyInput) -> NDArray[np.generic]:
+        if request.sequence == 0:
+            raise BadModelOutputError("an accident")
+        return np.zeros((10, 1), np.float32)
+
+    server = FakeServer(brain=brain(GO, FINISH), specs=[SPEC], policy=policy)
+    with connected(server) as client:
+        run_episode(client, SimpleRobot(), make_tools, "go there", OPTIONS)
+
+    (record,) = [r for r in caplog.records if r.name == "robot_sdk.running_episode"]
+    assert "policy line used up its 7 steps with 2 chunks and 1 failures" in record.getMessage()
+    assert record.getMessage().endswith("an accident")
 
 
 def test_the_judge_counts_more_than_the_brain() -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from robot_sdk.api.v1 import common_pb2, policy_pb2
 from robot_sdk.clock import VirtualClock
@@ -99,6 +101,38 @@ def test_a_policy_that_raises_tells_no_internals() -> None:
 
     assert isinstance(error(answer), InternalServerError)
     assert "secret" not in str(error(answer))
+
+
+class NotFinite(StepPolicy):
+    """Every chunk has a NaN in it."""
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        shape = (self.spec.horizon, self.spec.action_dim)
+        return [PolicyOutput(np.full(shape, np.nan, np.float32)) for _ in batch]
+
+
+def test_a14_refused_output_is_logged_with_policy_and_reason_but_not_at_every_chunk(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock()
+    host = PolicyHost(NotFinite(), "mine", 0.0, clock)
+
+    for _ in range(20):
+        assert isinstance(error(host.run([raw(1)]).answers[0]), BadModelOutputError)
+        clock.advance(1.0)
+
+    first, second = (r.getMessage() for r in caplog.records if r.levelno == logging.WARNING)
+    assert "policy mine: outputs refused since the last such line: 1;" in first
+    assert "nan in row 0" in first
+    assert "line: 10;" in second
+
+
+def test_an_observation_that_does_not_fit_is_no_fault_of_the_policy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    PolicyHost(StepPolicy(), "mine", 0.0, VirtualClock()).run([raw(1, key="wrong")])
+
+    assert not caplog.records
 
 
 class Timed(StepPolicy):
