@@ -108,7 +108,7 @@ def gap(
     """The interval since the previous turn's answer, for the `brain.decide` span of this turn.
 
     Args:
-        env_steps: Control steps in it during which a tool was active.
+        env_steps: Control steps in it during which a tool was active, held ones included.
         control_hz: Control rate, to turn steps into seconds of robot time.
         wall_s: The same interval on the wall.
     """

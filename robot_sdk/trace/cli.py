@@ -21,7 +21,9 @@ from robot_sdk.trace.timeline import draw_timeline
 DESCRIPTION = """\
 Reads every *.trace.jsonl of a run folder, joins the processes by trace and span ids, and prints the
 three clocks, where the time of a turn and of a chunk went, ticks and episodes. Works on the files
-of running processes. Quantiles interpolate linearly. Exit codes: 0 done, 2 bad input."""
+of running processes. The env-step gap is steps while a tool was active, held ones included, divided
+by the control rate; in a zero-step interval no tool took a step. Quantiles interpolate linearly.
+Exit codes: 0 done, 2 bad input."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

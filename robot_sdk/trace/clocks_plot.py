@@ -15,7 +15,7 @@ from robot_sdk.trace.timeline import new_figure
 _CLOCKS = (
     ("brain_latency", "brain latency", "#3b6bb5"),
     ("env_step_gap", "env-step gap", "#3f9a6b"),
-    ("wall_gap", "wall-clock gap", "#d08a1d"),
+    ("wall_clock_gap", "wall-clock gap", "#d08a1d"),
 )
 
 

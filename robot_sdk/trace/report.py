@@ -4,15 +4,18 @@ Definitions
     brain latency: one `brain.decide` that gave an answer, seen by the robot.
     interval n: from the answer of brain call n to the sending of call n+1 within one episode, so
         the last turn of an episode has none.
-    env-step gap: control steps in the interval / control rate.
+    env-step gap: control steps in the interval while a tool was active / control rate. Steps in
+        which the robot was held (starved, start-wait, settling) are among them: the world went on.
     wall-clock gap: length of the interval on the wall.
     sums: latency of call n plus the interval n that follows it.
-    zero-step interval: an interval without a control step.
+    zero-step interval: an interval in which no tool took a step.
 Failed decisions and observations without an answer are counted but are in no distribution.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -30,9 +33,9 @@ JSON_SCHEMA = "robot_sdk.trace/1"
 CLOCK_NAMES = (
     "brain_latency",
     "env_step_gap",
-    "wall_gap",
+    "wall_clock_gap",
     "brain_plus_env_step_gap",
-    "brain_plus_wall_gap",
+    "brain_plus_wall_clock_gap",
 )
 
 _TURN_PARTS: Mapping[str, str] = {
@@ -70,6 +73,8 @@ _TICKS: Mapping[str, str] = {
     "overrun": attr.TICKS_OVERRUN,
 }
 
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?|\b(nan|inf)\b")
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -95,7 +100,7 @@ class EpisodeClocks:
             return self.latencies_s
         if clock == "env_step_gap":
             return [env_s for _, env_s in known]
-        if clock == "wall_gap":
+        if clock == "wall_clock_gap":
             return [item.wall_s for item in self.intervals]
         if clock == "brain_plus_env_step_gap":
             return [item.latency_s + env_s for item, env_s in known]
@@ -133,6 +138,8 @@ class EpisodeRow:
         chunks: Chunks that arrived.
         unused_chunks: Of these, the ones of which no row was used.
         failed_chunks: Observations that got no chunk.
+        steps: Control steps while a tool was active, held ones included: `policy_steps` +
+            `scripted_steps`. `ticks["acted"]` are those with an action.
         clock_offset_s: Server's monotonic clock minus the robot's.
         clock_bound_s: Largest error of the offset.
         clocks_s: The three clocks and their sums within this episode.
@@ -179,12 +186,14 @@ class Report:
 
     Attributes:
         clocks_s: Summary by name of `CLOCK_NAMES`.
-        zero_step_intervals: Among `intervals_with_steps`.
+        zero_step_intervals: Those of `intervals_with_steps` in which no tool took a step.
         intervals_with_steps: Intervals whose control steps are known.
         ticks: Summed over the episodes that report them; None if none does.
         tokens: Counts per turn; summaries hold counts.
         tokens_estimated: At least one count is a rule of thumb.
         modelled_s: Summed delay that was added on purpose, in turns and in chunks.
+        failed_chunk_reasons: Why observations got no chunk, and how many of them, most common
+            first. Reasons that differ in numbers only are one, shown by its first example.
     """
 
     folder: str
@@ -207,6 +216,7 @@ class Report:
     dropped_spans: int
     unfinished_lines: list[str]
     problems: list[str] = field(default_factory=list)
+    failed_chunk_reasons: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """This report as JSON values: `{"schema": JSON_SCHEMA, <the fields of Report>}`.
@@ -260,6 +270,7 @@ def build_report(folder: str, run: RunFolder, joined: JoinedRun) -> Report:
         dropped_spans=run.dropped_spans,
         unfinished_lines=[path.name for path in run.unfinished_lines],
         problems=list(run.problems),
+        failed_chunk_reasons=_failed_chunk_reasons(joined),
     )
 
 
@@ -415,6 +426,21 @@ def _server_spans(
         chunks=len(chunks),
         chunks_with_server_span=sum(span.span_id in served for span in chunks),
     )
+
+
+def _failed_chunk_reasons(joined: JoinedRun) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for episode in joined.episodes:
+        known = {span.span_id for span in delivered(episode)}
+        for span in episode.named(attr.SPAN_CHUNK):
+            if span.span_id in known:
+                continue
+            text = span.text(attr.CHUNK_ERROR) or span.error or "unknown"
+            kind = _NUMBER.sub("#", text)
+            counts[kind] += 1
+            examples.setdefault(kind, text)
+    return {examples[kind]: count for kind, count in counts.most_common()}
 
 
 def _sum(spans: Iterable[SpanRecord], key: str) -> float:

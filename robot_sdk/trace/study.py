@@ -22,9 +22,9 @@ class StudyClock:
 CLOCKS: dict[str, StudyClock] = {
     "brain_latency": StudyClock(7.78, 13.84, 48.26),
     "env_step_gap": StudyClock(1.0, 3.1, 7.5),
-    "wall_gap": StudyClock(8.4, 22.2),
+    "wall_clock_gap": StudyClock(8.4, 22.2),
     "brain_plus_env_step_gap": StudyClock(9.4, 15.38),
-    "brain_plus_wall_gap": StudyClock(17.96, 32.77),
+    "brain_plus_wall_clock_gap": StudyClock(17.96, 32.77),
 }
 #: 688 of 1,782 intervals in which the robot did not move.
 ZERO_STEP_INTERVALS = 688

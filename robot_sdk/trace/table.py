@@ -10,12 +10,13 @@ from robot_sdk.trace.stats import MIN_COUNT_FOR_P99
 _CLOCK_TITLES = {
     "brain_latency": "brain latency",
     "env_step_gap": "env-step gap",
-    "wall_gap": "wall-clock gap",
+    "wall_clock_gap": "wall-clock gap",
     "brain_plus_env_step_gap": "brain + env-step gap",
-    "brain_plus_wall_gap": "brain + wall-clock gap",
+    "brain_plus_wall_clock_gap": "brain + wall-clock gap",
 }
 _NAME_WIDTH = 26
 _MAX_EPISODES = 60
+_MAX_REASONS = 3
 _MAX_PROBLEMS = 10
 
 
@@ -61,9 +62,13 @@ def _clocks(report: Report, with_study: bool) -> list[str]:
                 f"{_cell(theirs.p90_s)}{_cell(None)}{_cell(theirs.max_s)}"
             )
     zero_steps = _share(report.zero_step_intervals, report.intervals_with_steps)
-    lines.append(f"  zero-step intervals: {zero_steps}")
+    lines.append(f"  zero-step intervals: {zero_steps}: no tool took a step")
     if with_study:
         lines.append(f"    the study: {_share(study.ZERO_STEP_INTERVALS, study.INTERVALS)}")
+    if report.intervals_with_steps:
+        lines.append(
+            "  env-step gap: steps while a tool was active, held ones included / control rate"
+        )
     unknown = report.intervals - report.intervals_with_steps
     if unknown:
         lines.append(f"  {_count(unknown, 'interval')} without a step count")
@@ -126,8 +131,8 @@ def _episodes(report: Report) -> list[str]:
     if not report.episodes:
         return []
     lines = [
-        "episodes  (id, robot, outcome, turns, chunks, steps by policy / scripted, starved, "
-        "start-wait, idle, queued, length)"
+        "episodes  (id, robot, outcome, turns, chunks, steps under policy / scripted tools, acted, "
+        "starved, start-wait, idle, queued, length)"
     ]
     lines += [_episode(row) for row in report.episodes[:_MAX_EPISODES]]
     hidden = len(report.episodes) - _MAX_EPISODES
@@ -143,7 +148,7 @@ def _episodes(report: Report) -> list[str]:
 
 def _episode(row: EpisodeRow) -> str:
     outcome = row.outcome or ("no outcome" if row.finished else "running or lost")
-    ticks = [_or_dash(row.ticks[name]) for name in ("starved", "start_wait", "idle")]
+    ticks = [_or_dash(row.ticks[name]) for name in ("acted", "starved", "start_wait", "idle")]
     text = (
         f"  {one_line(row.id[:12], 12):<12} {one_line(row.robot_id or '-', 14):<14} {outcome:<10} "
         f"{row.turns:>3} {row.chunks:>4} {_or_dash(row.policy_steps):>5} / "
@@ -198,6 +203,8 @@ def _notes(report: Report) -> list[str]:
             f"without an answer and left out of the table: {failed[0]} brain calls, "
             f"{failed[1]} observations"
         )
+    for reason, count in list(report.failed_chunk_reasons.items())[:_MAX_REASONS]:
+        lines.append(f"  {_count(count, 'observation')} without an answer: {one_line(reason, 160)}")
     unused = sum(row.unused_chunks for row in report.episodes)
     if unused:
         lines.append(f"{_count(unused, 'chunk')} arrived and no row was used (late or refused)")

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 #: 1600 x 640 pixels.
 WIDTH_IN, HEIGHT_IN, DPI = 16.0, 6.4, 100
 
-# One hue per lane, told apart also in grey; failures and starvation share the warning colour.
+# One hue per lane, told apart also in grey; failures and held steps are red.
 _BRAIN, _BRAIN_SERVER = "#b7c9e8", "#3b6bb5"
 _TOOL, _TOOL_STILL = "#3f9a6b", "#a9d6bd"
 _CHUNK, _CHUNK_SERVER = "#f2cf9a", "#d08a1d"
-_MOVING, _WAITING, _IDLE = "#6f6f6f", "#d9d9d9", "#f0f0f0"
+MOVING, HELD = "#6f6f6f", "#d9534f"
+_WAITING, _IDLE = "#d9d9d9", "#f0f0f0"
 _FAILED = "#c0392b"
 
 _LANES = ("brain", "tools", "policy chunks", "robot")
@@ -55,6 +56,17 @@ def draw_timeline(episode: EpisodeTrace, path: Path) -> None:
         MissingExtraError: matplotlib is not installed.
         OSError: The file cannot be written.
     """
+    figure = draw(episode)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def draw(episode: EpisodeTrace) -> Figure:
+    """The picture of one episode.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     figure = new_figure(WIDTH_IN, HEIGHT_IN)
     axes = figure.add_subplot()
     lanes = _Lanes(axes, episode)
@@ -64,8 +76,7 @@ def draw_timeline(episode: EpisodeTrace, path: Path) -> None:
     lanes.chunks()
     lanes.robot()
     lanes.finish()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    return figure
 
 
 class _Lanes:
@@ -135,19 +146,14 @@ class _Lanes:
             steps = span.integer(attr.TOOL_STEPS)
             if steps is None:
                 continue
-            self._bar("robot", span, _MOVING if steps else _WAITING)
-            held = [
-                f"{count} {name}"
-                for name, key in (
-                    ("starved", attr.TOOL_STARVED_TICKS),
-                    ("start-wait", attr.TOOL_START_WAIT_TICKS),
-                )
-                if (count := span.integer(key))
-            ]
-            self._held(span, steps)
-            text = f"{steps} steps" + (", " + ", ".join(held) if held else "")
-            if steps:
-                self._label("robot", span.start_ns, span.end_ns, text, color="white")
+            self._bar("robot", span, MOVING if steps else _WAITING)
+            if not steps:
+                continue
+            held = _held_share(span, steps)
+            if held:
+                self._held(span, held)
+            text = f"{steps} steps" + (f", {_percent(held)} held" if held else "")
+            self._label("robot", span.start_ns, span.end_ns, text, color="white")
 
     def finish(self) -> None:
         axes = self._axes
@@ -172,9 +178,10 @@ class _Lanes:
             Patch(color=_TOOL_STILL, label="tool without a step"),
             Patch(color=_CHUNK, label="chunk, seen by the robot"),
             Patch(color=_CHUNK_SERVER, label="its time on the server"),
-            Patch(color=_MOVING, label="robot moves"),
+            Patch(color=MOVING, label="robot acts"),
+            Patch(color=HELD, label="held, no chunk (height: share of steps)"),
             Patch(color=_IDLE, label="no tool active"),
-            Patch(color=_FAILED, label="failed, or share of held ticks"),
+            Patch(color=_FAILED, label="failed"),
         ]
         self._axes.legend(
             handles=entries,
@@ -226,21 +233,19 @@ class _Lanes:
                 drawn = True
         return drawn
 
-    def _held(self, span: SpanRecord, steps: int) -> None:
-        """A red strip under a tool, as long as its share of held ticks; not where they were."""
-        held = (span.integer(attr.TOOL_STARVED_TICKS) or 0) + (
-            span.integer(attr.TOOL_START_WAIT_TICKS) or 0
+    def _held(self, span: SpanRecord, share: float) -> None:
+        """The lower part of a tool's bar, as high as its share of held steps.
+
+        As wide as the whole bar: spans say how many steps were held, not which.
+        """
+        height = 2 * _HALF_HEIGHT * share
+        self._axes.barh(
+            _LANES.index("robot") + _HALF_HEIGHT - height / 2,
+            self._s(span.end_ns) - self._s(span.start_ns),
+            left=self._s(span.start_ns),
+            height=height,
+            color=HELD,
         )
-        if held and steps:
-            start_s = self._s(span.start_ns)
-            width_s = (self._s(span.end_ns) - start_s) * min(1.0, held / steps)
-            self._axes.barh(
-                _LANES.index("robot") + _HALF_HEIGHT - 0.06,
-                width_s,
-                left=start_s,
-                height=0.12,
-                color=_FAILED,
-            )
 
     def _label(
         self, lane: str, start_ns: int, end_ns: int, text: str, color: str = "black"
@@ -285,14 +290,29 @@ def _title(episode: EpisodeTrace) -> str:
     second = f"{len(answered(episode))} turns, {len(delivered(episode))} chunks"
     if clocks.intervals:
         second += (
-            f", {steps} control steps between brain calls, {_zero(clocks.intervals)} intervals"
+            f"; between brain calls {steps} steps while a tool was active, held ones included; "
+            f"none in {_zero(clocks.intervals)} intervals"
         )
-        second += " without a step"
     if any(span.number(attr.BRAIN_MODELLED_DELAY_S) for span in episode.spans):
         second += "; brain calls include a modelled delay"
     if any(span.number(attr.CHUNK_MODELLED_DELAY_S) for span in episode.spans):
         second += "; chunks include a modelled delay"
     return f"{first}\n{second}"
+
+
+def _held_share(span: SpanRecord, steps: int) -> float:
+    """The share of a tool's steps in which the robot was held because no chunk was there, 0..1."""
+    held = (span.integer(attr.TOOL_STARVED_TICKS) or 0) + (
+        span.integer(attr.TOOL_START_WAIT_TICKS) or 0
+    )
+    return min(1.0, held / steps)
+
+
+def _percent(share: float) -> str:
+    """Rounded, but never to 0% or 100% unless it is just that."""
+    if 0.0 < share < 1.0:
+        return f"{min(99, max(1, round(100 * share)))}%"
+    return f"{share:.0%}"
 
 
 def _zero(intervals: list[Interval]) -> str:

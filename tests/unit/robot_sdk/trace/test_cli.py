@@ -13,7 +13,7 @@ import pytest
 from robot_sdk.__main__ import main
 from robot_sdk.errors import MissingExtraError
 from robot_sdk.telemetry import attributes as attr
-from robot_sdk.trace import timeline
+from robot_sdk.trace import join, read_folder, timeline
 
 needs_matplotlib = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="needs the extra [plot]"
@@ -38,7 +38,8 @@ def test_the_table_shows_clocks_parts_ticks_and_episodes(folder: Path, capsys) -
     text = capsys.readouterr().out
     assert re.search(r"brain latency +4 +1\.500 +2\.000 +2\.000\* +2\.000", text)
     assert re.search(r"env-step gap +2 +1\.000", text)
-    assert "zero-step intervals: 0 of 2 (0.0%)" in text
+    assert "zero-step intervals: 0 of 2 (0.0%): no tool took a step" in text
+    assert "steps while a tool was active, held ones included" in text
     assert "modelled delay (added)" in text
     assert "tokens a turn (estimated)" in text
     assert "acted 34, starved 6, start-wait 0, idle 6" in text
@@ -151,3 +152,27 @@ def test_a_missing_matplotlib_names_the_install_command(monkeypatch) -> None:
 
     with pytest.raises(MissingExtraError, match=r"pip install 'robot-sdk\[plot\]'"):
         timeline.new_figure(1.0, 1.0)
+
+
+@needs_matplotlib
+def test_held_steps_are_a_share_of_a_bar_s_height_as_wide_as_the_bar(make_run, turn) -> None:
+    from matplotlib.colors import to_hex
+
+    run = make_run()
+    run.episode([turn(1.0, 100, 5.0, chunks=2, starved_ticks=89), turn(1.0, 10, 2.0)])
+    run.close()
+    (episode,) = join(read_folder(run.folder).spans).episodes
+
+    axes = timeline.draw(episode).axes[0]
+
+    (bar,) = [patch for patch in axes.patches if to_hex(patch.get_facecolor()) == timeline.HELD]
+    assert bar.get_width() == pytest.approx(5.0)
+    whole = next(
+        patch
+        for patch in axes.patches
+        if to_hex(patch.get_facecolor()) == timeline.MOVING and patch.get_x() == bar.get_x()
+    )
+    assert bar.get_height() == pytest.approx(0.89 * whole.get_height())
+    texts = [text.get_text() for text in axes.texts]
+    assert "100 steps, 89% held" in texts
+    assert "10 steps" in texts

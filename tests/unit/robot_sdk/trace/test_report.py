@@ -9,6 +9,7 @@ import pytest
 from robot_sdk.telemetry import attributes as attr
 from robot_sdk.trace import Report, build_report, join, read_folder
 from robot_sdk.trace.stats import Summary
+from robot_sdk.trace.table import render
 
 
 def _report(run) -> Report:
@@ -27,9 +28,9 @@ def test_each_clock_is_measured_between_the_right_two_moments(make_run, turn) ->
     # 40 and 0 steps at 20 Hz; the last turn's 10 steps belong to no interval.
     assert clocks["env_step_gap"].count == 2
     assert clocks["env_step_gap"].max == pytest.approx(2.0)
-    assert clocks["wall_gap"].max == pytest.approx(3.0)
+    assert clocks["wall_clock_gap"].max == pytest.approx(3.0)
     assert clocks["brain_plus_env_step_gap"].total == pytest.approx((2 + 2) + (4 + 0))
-    assert clocks["brain_plus_wall_gap"].total == pytest.approx((2 + 3) + (4 + 1))
+    assert clocks["brain_plus_wall_clock_gap"].total == pytest.approx((2 + 3) + (4 + 1))
 
 
 def test_zero_step_intervals_are_counted_among_intervals_only(make_run, turn) -> None:
@@ -107,6 +108,33 @@ def test_failed_brain_calls_and_chunks_are_counted_but_not_measured(make_run, tu
     assert (report.episodes[0].failed_turns, report.episodes[0].failed_chunks) == (1, 1)
 
 
+def test_reasons_of_failed_chunks_are_counted_by_kind_and_the_table_names_the_commonest(
+    make_run, turn
+) -> None:
+    run = make_run()
+    episode = run.episode([turn(1.0, 0, 1.0)], finish=False)
+    errors = ("no room", "no answer to sequence 7", "no answer to sequence 12", "no answer to -0.5")
+    for error in errors:
+        run.robot.record_span(
+            attr.SPAN_CHUNK,
+            60.0,
+            61.0,
+            parent=episode,
+            attributes={attr.CHUNK_ERROR: error},
+            error=error,
+        )
+    episode.end()
+
+    report = _report(run)
+
+    assert list(report.failed_chunk_reasons.items()) == [
+        ("no answer to sequence 7", 2),
+        ("no room", 1),
+        ("no answer to -0.5", 1),
+    ]
+    assert "2 observations without an answer: no answer to sequence 7" in render(report)
+
+
 def test_a_late_chunk_stays_in_the_distribution_of_round_trips(make_run, turn) -> None:
     run = make_run()
     episode = run.episode([turn(1.0, 0, 1.0)], finish=False)
@@ -136,7 +164,7 @@ def test_an_episode_that_still_runs_is_shown_with_what_it_has(make_run, turn) ->
     (row,) = report.episodes
     assert (row.finished, row.outcome, row.turns) == (False, None, 2)
     assert row.robot_id == "robot-0"
-    assert report.clocks_s["wall_gap"].count == 1
+    assert report.clocks_s["wall_clock_gap"].count == 1
     assert report.orphan_spans == 0
 
 
