@@ -18,8 +18,7 @@ class ClockSample:
         turn_index: Counts from 0.
         brain_s: One Decide as the robot saw it, in seconds.
         gap_steps: Control steps with a tool running, holds included, between the previous answer
-            and this question.
-            None for the first turn, which has no interval before it.
+            and this question. None for the first turn, which has no interval before it.
         gap_wall_s: The same interval on the wall clock, seconds.
     """
 
@@ -70,7 +69,8 @@ class EpisodeResult:
         reason: One word for tables.
         detail: The same for a person.
         episode_id: The server's name of the episode; empty if it was never admitted.
-        env_steps: Steps during which a tool was running, holds included; idle steps are not counted.
+        env_steps: Steps during which a tool was running, holds included; idle steps are not
+            among them.
         policy_steps: Those of them during which a policy was in charge, holds included.
         scripted_steps: Those during which scripted motion was.
         acted_steps: Steps with an action, not a hold.

@@ -63,7 +63,8 @@ class Metrics:
         self._env_step_gap = meter.create_histogram(
             ENV_STEP_GAP,
             unit="s",
-            description="Control steps between two brain calls, divided by the control rate.",
+            description="Control steps between two brain calls while a tool was active, held ones "
+            "included, divided by the control rate.",
         )
         self._ticks = {
             kind: meter.create_counter(
