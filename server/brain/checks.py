@@ -54,7 +54,7 @@ def _check_text(field: str, value: Any) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(field, ascii(value), ("text without lone surrogates",)) from None
+        raise _wrong(field, value, ("text without lone surrogates",)) from None
 
 
 def _check_usage(usage: Any) -> None:
