@@ -21,7 +21,8 @@ from robot_sdk.errors import (
 )
 from robot_sdk.estop import EstopLatch
 from robot_sdk.loop_state import LoopState, SourceReport
-from robot_sdk.robot import Robot
+from robot_sdk.overrun_watch import OverrunWatch
+from robot_sdk.robot import Robot, check_robot
 from robot_sdk.tick_driver import TickDriver, guard_for
 
 _T = TypeVar("_T")
@@ -31,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 TIMEOUT_GRACE_S = 1.0
 #: How long leaving the loop waits for a robot call to return.
 STOP_TIMEOUT_S = 5.0
+#: How long leaving the loop waits for a log line to be written.
+_LOG_TIMEOUT_S = 1.0
 
 
 class _Job:
@@ -51,6 +54,8 @@ class ControlLoop:
     more than half a period late is skipped and counted, never made up for; a tick without an
     action holds. Lockstep: no sleeping and no idle ticks, the world stands still while nobody
     acts.
+
+    Skipped ticks are logged, at once and then at most every 10 s, unless a `call` caused them.
 
     `run`, `call`, `estop`, `rearm` and `state` may be called from any thread. All calls of the
     robot, of sources and of `on_state` happen on the one control thread.
@@ -76,8 +81,10 @@ class ControlLoop:
                 is logged and it is not called again.
 
         Raises:
-            InvalidArgumentError: The guard does not fit the robot, or the pace is unknown.
+            InvalidArgumentError: The robot lacks something, the guard does not fit it, or the pace
+                is unknown.
         """
+        check_robot(robot)
         self._robot = robot
         self._clock = clock
         self._pace: Pace = pace
@@ -86,6 +93,9 @@ class ControlLoop:
         self._estop = EstopLatch()
         self._core = ControlCore(guard_for(robot, guard), self._estop, self._wake)
         self._driver = TickDriver(robot, self._core, clock, pace)
+        self._overruns = OverrunWatch(robot.control_hz)
+        self._log_thread: threading.Thread | None = None
+        self._has_called = False
         self._jobs: deque[_Job] = deque()
         self._thread: threading.Thread | None = None
         self._is_stopping = False
@@ -116,6 +126,8 @@ class ControlLoop:
                     "the robot has not returned from a call for %.0f s; its thread is left behind",
                     STOP_TIMEOUT_S,
                 )
+            elif self._log_thread is not None:
+                self._log_thread.join(_LOG_TIMEOUT_S)
 
     @property
     def last_report(self) -> SourceReport | None:
@@ -255,7 +267,10 @@ class ControlLoop:
                     self._clock.wait(self._changed, remaining_s)
 
     def _tick(self) -> None:
-        if not self._driver.run() or self._on_state is None:
+        if not self._driver.run():
+            return
+        self._watch_overruns()
+        if self._on_state is None:
             return
         try:
             self._on_state(self.state())
@@ -263,7 +278,22 @@ class ControlLoop:
             _LOG.exception("on_state raised and is not called again")
             self._on_state = None
 
+    def _watch_overruns(self) -> None:
+        overrun_ticks = self._driver.overrun_ticks
+        if self._has_called:
+            self._has_called = False
+            self._overruns.excuse(overrun_ticks)
+            return
+        text = self._overruns.note(overrun_ticks, self._clock.now_s())
+        if text and (self._log_thread is None or not self._log_thread.is_alive()):
+            # Writing may block, and this thread is late as it is.
+            self._log_thread = threading.Thread(
+                target=_LOG.warning, args=("%s", text), name="robot-control-log", daemon=True
+            )
+            self._log_thread.start()
+
     def _do(self, job: _Job) -> None:
+        self._has_called = True
         try:
             if job.epoch != self._estop.epoch:
                 raise self._estop.error()

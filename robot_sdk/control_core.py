@@ -158,6 +158,11 @@ class ControlCore:
         """End a run whose caller no longer waits: at most one more action."""
         run.is_cancelled = True
 
+    @property
+    def overrun_ticks(self) -> int:
+        """Ticks skipped so far."""
+        return self._total.overrun
+
     def skip(self, num_ticks: int) -> None:
         """Ticks passed without a command because the loop was late."""
         with self._lock:

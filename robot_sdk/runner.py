@@ -1,7 +1,8 @@
 """Runs a whole episode: admission, control loop, agent, tools, traces, end.
 
 client = robot_sdk.connect("server:50051")
-result = run_episode(client, robot, lambda running: ToolRegistry(MyTools(running)), "tidy up")
+task = "pick up the milk and place it in the basket"
+result = run_episode(client, robot, lambda running: ToolRegistry(MyTools(running)), task)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from robot_sdk.episode_trace import EpisodeTrace
 from robot_sdk.loop_state import LoopState
 from robot_sdk.messages import ImagePart
 from robot_sdk.results import AgentEnd, EpisodeResult, Outcome, Verdict
-from robot_sdk.robot import Robot
+from robot_sdk.robot import Robot, check_robot
 from robot_sdk.robot_state import RobotState
 from robot_sdk.running_episode import RunningEpisode
 from robot_sdk.telemetry import (
@@ -106,10 +107,12 @@ def run_episode(
         What happened, also when the episode was lost, stopped or ran into a limit.
 
     Raises:
+        InvalidArgumentError: The robot lacks something. The server was not asked.
         RobotSdkError: The episode was never admitted.
         BaseException: Whatever `tools`, `first_images` or `judge` raise, and KeyboardInterrupt;
             the server is told that the episode was aborted.
     """
+    check_robot(robot)
     if telemetry is None:
         known = client.telemetry
         telemetry = known if isinstance(known, Telemetry) else no_telemetry()

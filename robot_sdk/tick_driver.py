@@ -71,6 +71,11 @@ class TickDriver:
         """Counters and lateness so far."""
         return self._core.state(self._lateness.stats())
 
+    @property
+    def overrun_ticks(self) -> int:
+        """Ticks skipped so far."""
+        return self._core.overrun_ticks
+
     def hold(self) -> None:
         """Hold once, outside the grid: the loop ends."""
         self._robot.hold()

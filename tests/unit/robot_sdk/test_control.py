@@ -276,3 +276,27 @@ def test_realtime_loop_holds_when_idle_and_accounts_for_every_step(robot):
     assert state.idle_ticks >= 5
     assert state.step == state.commanded_steps + state.overrun_ticks
     assert state.lateness.num_ticks == state.commanded_steps
+
+
+def test_robot_that_is_too_slow_for_its_rate_is_named_in_the_log(robot, caplog):
+    # Three periods in every act(), counted in the loop's own ticks rather than timed.
+    robot.on_act = lambda _: SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 0.015)
+    with ControlLoop(robot) as loop:
+        report = loop.run(Numbers(10))
+    assert report.overrun_ticks > 0
+    (record,) = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert "took longer than the period of 5 ms" in record.getMessage()
+
+
+def test_call_that_takes_its_time_is_not_blamed_on_the_robot(caplog):
+    # A slow rate, so that a machine that stalls for a moment skips no tick by itself.
+    robot = RecordingRobot(SYSTEM_CLOCK, control_hz=4.0)
+    ticked = threading.Semaphore(0)
+    robot.on_hold = ticked.release
+    with ControlLoop(robot) as loop:
+        assert ticked.acquire(timeout=WAIT_S)
+        loop.call(lambda _: SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 0.45))
+        assert ticked.acquire(timeout=WAIT_S)
+        state = loop.call(lambda _: loop.state())
+    assert state.overrun_ticks > 0
+    assert "skipped" not in caplog.text

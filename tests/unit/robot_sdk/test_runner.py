@@ -13,7 +13,7 @@ from robot_sdk import telemetry as telemetry_module
 from robot_sdk.agent import AgentLimits
 from robot_sdk.api.v1 import brain_pb2, episode_pb2
 from robot_sdk.client import Client, connect
-from robot_sdk.errors import BadModelOutputError, EpisodeEndedError
+from robot_sdk.errors import BadModelOutputError, EpisodeEndedError, InvalidArgumentError
 from robot_sdk.messages import ToolCall
 from robot_sdk.results import Verdict
 from robot_sdk.runner import EpisodeOptions, run_episode
@@ -110,6 +110,23 @@ def test_a14_a_policy_that_is_refused_three_times_is_told_to_the_brain() -> None
     (answer,) = server.decide_requests[1].new_messages
     assert answer.is_error
     assert "may not be used" in str(answer)
+
+
+def test_what_is_no_robot_is_refused_before_the_server_is_asked() -> None:
+    class Armless:
+        control_hz = 0.0
+        action_dim = 1
+
+        def observe(self, keys: object = None) -> None: ...
+
+    server = FakeServer(specs=[SPEC])
+    with connected(server) as client, pytest.raises(InvalidArgumentError) as caught:
+        run_episode(client, Armless(), make_tools, "go there", OPTIONS)  # type: ignore[arg-type]
+
+    assert not server.run_requests
+    for fault in ("Armless", "act()", "hold()", "control_hz is 0.0"):
+        assert fault in str(caught.value)
+    assert "observe()" not in str(caught.value)
 
 
 def test_failures_of_a_policy_that_used_up_its_steps_are_logged_once(
