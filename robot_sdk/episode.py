@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ _OUTCOMES: dict[Outcome, episode_pb2.EpisodeOutcome] = {
     "aborted": episode_pb2.EPISODE_OUTCOME_ABORTED,
 }
 _MAX_REASON_CHARS = 500
+#: Relative difference of two control rates that nobody means to be two.
+_RATE_TOLERANCE = 0.01
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,7 @@ class Episode:
         self._queue_updates: list[QueueUpdate] = []
         self._is_ended = False
         self._lost: RobotSdkError | None = None
+        self._rate_warned: set[str] = set()
 
     # Life.
 
@@ -312,7 +318,8 @@ class Episode:
             instruction: The task in words. A new instruction needs a new stream.
             observation_keys: Tensors and images that every observation will carry. Nothing else
                 of an observation is sent.
-            control_hz: Rate at which the robot executes rows; None for the episode's.
+            control_hz: Rate at which the robot executes rows; None for the episode's. If it is not
+                the rate of the policy's spec, that is logged once.
             noise_seed: Base of the noise. None: the policy's default.
             allow_privileged: Ground truth may be sent; None for what the episode was opened with.
             trace: Trace context of the stream.
@@ -335,6 +342,8 @@ class Episode:
                 hint="name it in client.episode(policies=...)",
             )
         spec = find_policy(self._server_info, policy)
+        rate_hz = self._request.control_hz if control_hz is None else control_hz
+        self._warn_of_rate(spec, rate_hz)
         stream = RemotePolicyStream(
             self._transport,
             self._lease,
@@ -343,7 +352,7 @@ class Episode:
             spec,
             instruction,
             observation_keys,
-            self._request.control_hz if control_hz is None else control_hz,
+            rate_hz,
             noise_seed=noise_seed,
             trace=trace,
             allow_privileged=(
@@ -357,6 +366,22 @@ class Episode:
         """The next heartbeat carries this state. Never blocks; any thread."""
         if self._lease is not None:
             self._lease.update_state(state)
+
+    def _warn_of_rate(self, spec: PolicySpec, control_hz: float) -> None:
+        """Once an episode and policy; refusing would break simulators that are slow on purpose."""
+        if spec.name in self._rate_warned or not (spec.control_hz > 0 and control_hz > 0):
+            return
+        if abs(control_hz - spec.control_hz) <= _RATE_TOLERANCE * spec.control_hz:
+            return
+        self._rate_warned.add(spec.name)
+        _log.warning(
+            "policy %s makes its rows for %g Hz and they will be executed at %g Hz: motions take "
+            "%.3g times as long as it means them to",
+            spec.name,
+            spec.control_hz,
+            control_hz,
+            spec.control_hz / control_hz,
+        )
 
     def _note_queued(self, wire: episode_pb2.Queued) -> None:
         update = QueueUpdate(

@@ -303,3 +303,20 @@ def test_a_sequence_that_does_not_count_up_is_refused(stream):
 
 def test_the_spec_is_that_of_the_handshake(stream):
     assert stream.spec == POLICY
+
+
+def test_a_rate_that_is_not_the_policys_own_is_warned_of_once(episode, caplog):
+    for _ in range(2):
+        with episode.open_policy("reach", "reach it", [STATE], control_hz=10.0):
+            pass
+
+    (record,) = [r for r in caplog.records if "executed at" in r.getMessage()]
+    assert "policy reach makes its rows for 20 Hz" in record.getMessage()
+    assert "executed at 10 Hz: motions take 2 times as long" in record.getMessage()
+
+
+def test_a_rate_within_one_percent_of_the_policys_own_is_the_same_rate(episode, caplog):
+    with episode.open_policy("reach", "reach it", [STATE], control_hz=19.85):
+        pass
+
+    assert "executed at" not in caplog.text
