@@ -25,7 +25,7 @@ from server.metrics import PrometheusPage
 from server.policy.driver import PolicyDriver
 from server.policy.registry import factory_path
 from server.rpc import front_end
-from server.rpc.auth import Authenticator, check_exposure, load_tokens
+from server.rpc.auth import Authenticator, check_exposure, load_tokens, warn_of_plain_tokens
 from server.rpc.brain_service import BrainServicer
 from server.rpc.control_service import ControlServicer
 from server.rpc.episode_service import EpisodeServicer
@@ -69,6 +69,7 @@ class App:
         config = self._config
         authenticator = Authenticator(load_tokens(config.auth))
         check_exposure(config.server.host, authenticator, config.auth.allow_anonymous)
+        warn_of_plain_tokens(config.server.host, authenticator, bool(config.tls.certificate_file))
         telemetry = self._telemetry()
         services = self._services()
         hub = self._hub(telemetry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from server.config import AuthSection, ConfigError
 from server.rpc.errors import abort
 
 Role = Literal["robot", "admin"]
+
+_log = logging.getLogger(__name__)
 
 #: Methods that change things for others.
 ADMIN_METHODS = frozenset(
@@ -63,7 +66,8 @@ class Authenticator:
         if scheme.lower() != "bearer" or not token:
             raise UnauthenticatedError(
                 "this server needs a token",
-                hint="send it as metadata `authorization: Bearer TOKEN`",
+                hint="give it to connect(..., token=...) or --token-file; other clients send it as "
+                "metadata `authorization: Bearer TOKEN`",
             )
         digest = _digest(token.strip())
         found: Identity | None = None
@@ -166,6 +170,17 @@ def check_exposure(host: str, authenticator: Authenticator, allow_anonymous: boo
         f"server.host is {host}, which others can reach, and no tokens are configured; set "
         "auth.tokens_file or auth.tokens_env, listen on 127.0.0.1, or set "
         "auth.allow_anonymous = true"
+    )
+
+
+def warn_of_plain_tokens(host: str, authenticator: Authenticator, has_tls: bool) -> None:
+    """Tokens without encryption are fine on this machine, and readable on the way to it."""
+    if authenticator.is_open or has_tls or _is_loopback(host):
+        return
+    _log.warning(
+        "server.host is %s, which others can reach, and tokens travel unencrypted; set "
+        "tls.certificate_file and tls.key_file",
+        host,
     )
 
 

@@ -6,7 +6,13 @@ import pytest
 
 from robot_sdk.errors import PermissionDeniedError, UnauthenticatedError
 from server.config import AuthSection, ConfigError
-from server.rpc.auth import Authenticator, Identity, check_exposure, load_tokens
+from server.rpc.auth import (
+    Authenticator,
+    Identity,
+    check_exposure,
+    load_tokens,
+    warn_of_plain_tokens,
+)
 
 ROBOT = Identity("acme", "robot")
 AUTH = Authenticator([("secret", ROBOT)])
@@ -50,6 +56,35 @@ def test_without_tokens_other_addresses_are_refused_unless_allowed(host: str) ->
         check_exposure(host, Authenticator([]), allow_anonymous=False)
     check_exposure(host, Authenticator([]), allow_anonymous=True)
     check_exposure(host, AUTH, allow_anonymous=False)
+
+
+def test_a_caller_without_a_token_learns_where_to_give_it() -> None:
+    with pytest.raises(UnauthenticatedError) as caught:
+        AUTH.identify([])
+    for way in ("connect(..., token=...)", "--token-file", "authorization: Bearer"):
+        assert way in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "authenticator", "has_tls", "warned"),
+    [
+        ("0.0.0.0", AUTH, False, True),
+        ("robots.example", AUTH, False, True),
+        ("0.0.0.0", AUTH, True, False),
+        ("127.0.0.1", AUTH, False, False),
+        ("0.0.0.0", Authenticator([]), False, False),
+    ],
+)
+def test_tokens_that_travel_unencrypted_are_warned_of(
+    host: str,
+    authenticator: Authenticator,
+    has_tls: bool,
+    warned: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    warn_of_plain_tokens(host, authenticator, has_tls)
+
+    assert ["tls.certificate_file" in r.getMessage() for r in caplog.records] == [True] * warned
 
 
 def test_tokens_come_from_a_file_and_a_variable(
