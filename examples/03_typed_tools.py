@@ -1,12 +1,15 @@
 """Tools are typed Python functions; wrong calls go back to the brain and never reach them.
 
 Shows what the brain is told (a JSON Schema made from the signature) and what happens to calls that
-are out of bounds, misspelt, cut off, or not JSON at all. Needs no server.
+are out of bounds, misspelt, cut off, or not JSON at all, and of a tool that raises: the brain reads
+what went wrong, and you find it in your log. Needs no server.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from typing import Annotated, Literal
 
 from robot_sdk.tools import Range, ToolRegistry, finish, tool
@@ -41,7 +44,21 @@ class Arm:
         raise ConnectionError("the sensor does not answer")
 
 
+def log_in_one_line() -> None:
+    """Show the SDK's log among the output, without the tracebacks that a real log would keep."""
+
+    def without_traceback(record: logging.LogRecord) -> bool:
+        record.exc_info = None
+        return True
+
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("    your log: %(message)s (traceback left out here)"))
+    handler.addFilter(without_traceback)
+    logging.getLogger("robot_sdk").addHandler(handler)
+
+
 def main() -> None:
+    log_in_one_line()
     tools = ToolRegistry(Arm(), finish)
     print("What the brain is told about move_to:")
     print(json.dumps(tools.specs[0].parameters, indent=2))
@@ -57,9 +74,10 @@ def main() -> None:
         ("scan", ""),
         ("finish", '{"success": true, "summary": "tidy"}'),
     ):
+        print(f"  {name}({arguments})")
         result = tools.call(name, arguments)
         kind = "refused" if result.is_invalid else "failed" if result.is_error else "ran"
-        print(f"  {name}({arguments})\n    {kind}: {result.text}")
+        print(f"    {kind}: {result.text}")
 
 
 if __name__ == "__main__":

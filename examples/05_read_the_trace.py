@@ -15,6 +15,7 @@ from toy import POLICY, ToyRobot, ToyTools, local_server
 
 from robot_sdk import telemetry as robot_telemetry
 from robot_sdk.client import connect
+from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.runner import EpisodeOptions, run_episode
 from robot_sdk.tools import ToolRegistry, finish
 from robot_sdk.trace.join import join
@@ -45,20 +46,25 @@ def show(folder: Path) -> None:
     joined = join(run.spans)
     print(render(build_report(folder.name, run, joined)))
     for episode in joined.episodes:
-        tools = [span for span in run.spans if span.name.startswith("tool.")]
-        slowest = max(tools, key=lambda span: span.end_ns - span.start_ns)
-        seconds = (slowest.end_ns - slowest.start_ns) / 1e9
-        print(f"\nslowest tool of episode {episode.id[:8]}: {slowest.name}, {seconds:.2f} s")
+        if episode.tools:
+            slowest = max(episode.tools, key=lambda span: span.duration_s)
+            what = f"{slowest.name}, {slowest.duration_s:.2f} s"
+            print(f"\nslowest tool of episode {episode.id[:8]}: {what}")
 
 
-def main() -> None:
-    if len(sys.argv) > 1:
-        show(Path(sys.argv[1]))
-        return
+def main(arguments: list[str]) -> int:
+    if arguments:
+        try:
+            show(Path(arguments[0]))
+        except InvalidArgumentError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         record(Path(folder))
         show(Path(folder))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -20,6 +20,7 @@ import numpy as np
 
 from robot_sdk.action_source import Act, Command, Done, Tick
 from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.observation import Observation
 from robot_sdk.policy_source import PolicyResult
 from robot_sdk.running_episode import RunningEpisode
@@ -57,8 +58,12 @@ class ToyRobot:
             "observation/state": state,
             "observation/target": self.target.astype(np.float32),
         }
-        wanted = known if keys is None else {key: known[key] for key in keys}
-        return Observation(tensors=wanted, captured_s=SYSTEM_CLOCK.now_s())
+        wanted = known if keys is None else keys
+        for key in wanted:
+            if key not in known:
+                raise InvalidArgumentError("no such observation", field=key, allowed=known)
+        tensors = {key: known[key] for key in wanted}
+        return Observation(tensors=tensors, captured_s=SYSTEM_CLOCK.now_s())
 
     def act(self, action: np.ndarray) -> None:
         """One control period."""

@@ -8,6 +8,7 @@ pytest.importorskip("mujoco", reason="the simulator is not installed")
 from robot_sdk.clock import VirtualClock
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.robot import Robot
+from robot_sdk.testing import RobotContract
 from server.policy.flow.features import INPUT_WIDTHS
 from sim.libero.env import LiberoEnv
 from sim.libero.policy_inputs import PolicyTask
@@ -20,6 +21,16 @@ pytestmark = pytest.mark.sim
 def robot(pudding_env: LiberoEnv) -> LiberoRobot:
     pudding_env.reset()
     return LiberoRobot(pudding_env, VirtualClock(5.0))
+
+
+class TestContract(RobotContract):
+    @pytest.fixture(autouse=True)
+    def _use_env(self, pudding_env: LiberoEnv) -> None:
+        self.env = pudding_env
+
+    def make_robot(self) -> LiberoRobot:
+        self.env.reset()
+        return LiberoRobot(self.env)
 
 
 def test_it_is_a_robot_at_libero_s_rate_and_width(robot: LiberoRobot) -> None:
