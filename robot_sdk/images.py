@@ -143,8 +143,9 @@ def decode_rgb8(image: common_pb2.Image, name: str = "image") -> NDArray[np.uint
             value=len(data),
             allowed=[expected_bytes],
         )
-    pixels = np.frombuffer(data, dtype=np.uint8)
-    return pixels.reshape(image.height, image.width, 3).copy()
+    flat = np.frombuffer(data, dtype=np.uint8)
+    picture: NDArray[np.uint8] = flat.reshape(image.height, image.width, 3).copy()
+    return picture
 
 
 def image_id(encoding: int, height: int, width: int, data: bytes) -> str:
