@@ -65,10 +65,23 @@ pip_install() {
     local index=()
     [[ -z ${TORCH_INDEX_URL:-} ]] || index=(--extra-index-url "$TORCH_INDEX_URL")
     "$VENV/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
-        "${index[@]}" "$@" </dev/null 2>&1 | tee "$LOG" | awk '
-            /^Collecting / && ++n % 40 == 0 { print "setup:   " n " packages found"; fflush() }
-            /^Installing collected/ { print "setup:   " n + 0 " packages to fetch; unpacking"; fflush() }
-            /^ERROR/ && !/Ignored the following/ { print "setup:   " substr($0, 1, 120); fflush() }'
+        "${index[@]}" "$@" </dev/null 2>&1 | tee "$LOG" | show_progress
+}
+
+# In bash and not in awk: some awks read their input in large blocks, minutes after it was written.
+show_progress() {
+    local line found=0 names
+    while IFS= read -r line; do
+        case $line in
+            'Collecting '*) ((++found % 40)) || say "  $found packages found" ;;
+            'Installing collected packages: '*)
+                IFS=, read -ra names <<<"${line#*: }"
+                say "  unpacking ${#names[@]} package(s)"
+                ;;
+            'ERROR: Ignored the following '*) ;;
+            'ERROR'*) say "  ${line:0:120}" ;;
+        esac
+    done
 }
 
 fingerprint() {
@@ -94,6 +107,7 @@ if ! "$VENV/bin/python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11)
     "$python" -m venv "$VENV"
 fi
 rm -f "$STAMP"
+say "updating pip itself"
 pip_install --upgrade 'pip>=25,<27'
 
 has_vllm() {
