@@ -32,6 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ca-file", type=Path, metavar="FILE", help="connect with TLS; trust this authority (PEM)"
     )
+    parser.add_argument(
+        "--client-certificate-file",
+        type=Path,
+        metavar="FILE",
+        help="connect with TLS and show this certificate (PEM), where the server wants one",
+    )
+    parser.add_argument(
+        "--client-key-file", type=Path, metavar="FILE", help="private key of that certificate (PEM)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             "too short", field="--interval", value=arguments.interval, allowed=("0.1 or more",)
         )
-    tls = None if arguments.ca_file is None else TlsConfig(ca_file=arguments.ca_file)
+    tls = _tls(arguments)
     token = _read_token(arguments.token_file)
     channel = open_channel(ChannelConfig(arguments.target, tls), sends_token=token is not None)
     try:
@@ -141,6 +150,19 @@ def _episode_line(
         f"{episode:<16}  {robot:<14}  {phase:<9}  {age:>7}  {lease:>7}  {turns:>5}  {chunks:>6}  "
         f"{buffered:>8}  {task}"
     ).rstrip()
+
+
+def _tls(arguments: argparse.Namespace) -> TlsConfig | None:
+    certificate, key = arguments.client_certificate_file, arguments.client_key_file
+    if (certificate is None) != (key is None):
+        raise InvalidArgumentError(
+            "a client certificate needs its private key",
+            field="--client-key-file" if key is None else "--client-certificate-file",
+            hint="give --client-certificate-file and --client-key-file, or none of them",
+        )
+    if arguments.ca_file is None and certificate is None:
+        return None
+    return TlsConfig(arguments.ca_file, certificate, key)
 
 
 def _read_token(path: Path | None) -> str | None:

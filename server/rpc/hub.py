@@ -228,7 +228,7 @@ class EpisodeHub:
         now_s = self._clock.now_s()
         drain = self.registry.begin_drain(now_s, deadline_s, reason)
         _log.info(
-            "draining (%s): %d episodes have %.1f s",
+            "draining (%s): %d episodes inside, they have %.1f s to end",
             reason,
             len(self.registry.active()),
             drain.remaining_s(now_s),
@@ -324,8 +324,8 @@ class EpisodeHub:
         for call in list(live.calls):
             call.stop(CancelledByServerError(error.message, field=error.field, value=error.value))
         now_s = self._clock.now_s()
-        words = one_line(reason, _MAX_LOGGED_CHARS)
-        _log.info("episode %s: %s %s", _short(lease.episode_id), cause.value, words)
+        words = cause.value + (f": {reason}" if reason else "")
+        _log.info("episode %s: %s", _short(lease.episode_id), one_line(words, _MAX_LOGGED_CHARS))
         try:
             self._record_span(lease, now_s, outcome, reason or cause.value, live.trace)
         except Exception:

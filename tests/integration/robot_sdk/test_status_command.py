@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
@@ -70,6 +72,43 @@ def test_a_refused_token_exits_with_1_and_the_reason(fleet, tmp_path: Path, caps
     assert "token is not known" in capsys.readouterr().err
 
 
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """One self-signed pair that serves as authority, server and client."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command")
+    pair = tmp_path / "pair.pem", tmp_path / "pair.key"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
+            *("-out", str(pair[0]), "-keyout", str(pair[1])),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return pair
+
+
+def test_a_client_certificate_is_shown_where_the_server_wants_one(certificate, capsys) -> None:
+    pem, key = certificate
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    fleet_pb2_grpc.add_FleetServiceServicer_to_server(_Fleet(), server)
+    pair = (key.read_bytes(), pem.read_bytes())
+    credentials = grpc.ssl_server_credentials([pair], pem.read_bytes(), require_client_auth=True)
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    command = ["status", f"127.0.0.1:{port}", "--ca-file", str(pem)]
+    shown = ["--client-certificate-file", str(pem), "--client-key-file", str(key)]
+    try:
+        assert main(command) == 1
+        assert main([*command, *shown]) == 0
+    finally:
+        server.stop(None).wait(10)
+
+    assert "server boot, up 0 s" in capsys.readouterr().out
+
+
 def test_a_server_that_is_not_there_exits_with_1_and_the_address(capsys) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -82,7 +121,13 @@ def test_a_server_that_is_not_there_exits_with_1_and_the_address(capsys) -> None
 
 @pytest.mark.parametrize(
     "arguments",
-    [["nonsense"], ["127.0.0.1:1", "--interval", "0"], ["127.0.0.1:1", "--token-file", "nowhere"]],
+    [
+        ["nonsense"],
+        ["127.0.0.1:1", "--interval", "0"],
+        ["127.0.0.1:1", "--token-file", "nowhere"],
+        ["127.0.0.1:1", "--client-key-file", "key.pem"],
+        ["127.0.0.1:1", "--client-certificate-file", "certificate.pem"],
+    ],
 )
 def test_bad_arguments_exit_with_2(arguments: list[str], capsys) -> None:
     assert main(["status", *arguments]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from typing import Any
 
 import pytest
@@ -112,6 +113,19 @@ def test_a_drain_sends_waiters_away_and_tells_those_inside() -> None:
     assert draining.draining.deadline_s == 30.0
     (revoked,) = told(outside)
     assert isinstance(from_detail(revoked.revoked.error), DrainingError)
+
+
+def test_the_log_says_who_ended_an_episode_and_why(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    setup = Setup(cap=2)
+    with_reason, _ = setup.open("first")
+    without, _ = setup.open("second")
+
+    setup.hub.end_by_robot(with_reason, episode_pb2.EndEpisode(reason="gave_up: it is too far"))
+    setup.hub.end_by_robot(without, episode_pb2.EndEpisode())
+
+    ends = [r.getMessage().partition(": ")[2] for r in caplog.records if "ended" in r.getMessage()]
+    assert ends == ["ended by its robot: gave_up: it is too far", "ended by its robot"]
 
 
 @pytest.mark.parametrize("how", ["robot", "operator", "lease"])
