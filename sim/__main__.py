@@ -13,13 +13,19 @@ except ModuleNotFoundError as missing:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 all well, 1 something failed, 2 wrong arguments."""
+    """Runs one command; returns its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m sim", description="LIBERO-PRO episodes through a server."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    run.add_arguments(commands.add_parser("run", help="run episodes", allow_abbrev=False))
-    demo.add_arguments(commands.add_parser("demo", help="two robots, one place on the server"))
+    run.add_arguments(
+        commands.add_parser("run", help="run episodes", allow_abbrev=False, epilog=run.EXIT_CODES)
+    )
+    demo.add_arguments(
+        commands.add_parser(
+            "demo", help="two robots, one place on the server", epilog=demo.EXIT_CODES
+        )
+    )
     args = parser.parse_args(arguments)
     if args.command == "run":
         return run.run(args)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shlex
 import sys
 from pathlib import Path
 
 from robot_sdk.__main__ import main as robot_sdk_main
 from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.interpreter import python_command
 from sim.cli import run as run_command
 from sim.cli.plan import Job
 from sim.cli.result_file import ResultFile
@@ -17,6 +19,8 @@ from sim.libero.gl import select_gl
 _SUITE = "libero_object_swap"
 _TASKS = (0, 5)
 _BRAIN_DELAY_S = 0.5
+EXIT_CODES = """\
+Exit codes: 0 both episodes succeeded, 1 one did not, 2 wrong arguments, 130 stopped by a signal."""
 #: What a run leaves in its folder; removed before the next one.
 _LEFTOVERS = ("*.trace.jsonl", "*.log", "*.json", "*.png", "*.mp4", "*.gif", "timelines/*.png")
 
@@ -30,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(demo_args: argparse.Namespace) -> int:
-    """Run it. 0 only if both episodes succeeded."""
+    """Run it; returns one of the exit codes of `EXIT_CODES`."""
     folder: Path = demo_args.run_folder
     folder.mkdir(parents=True, exist_ok=True)
     for pattern in _LEFTOVERS:
@@ -101,11 +105,16 @@ def _print_files(folder: Path) -> None:
         names = sorted(str(path.relative_to(folder)) for path in folder.glob(pattern))
         if names:
             print(f"  {folder}/  {', '.join(names)}  ({what})")
+    python = python_command()
     print(
         "\nNext:\n"
-        f"  python -m robot_sdk trace {folder} --json      the same table for machines\n"
-        "  python -m sim run --tasks 0-9 --robots 2 --json out/ten.json     all ten tasks\n"
-        "  python -m sim run --tasks 0 --pace realtime --policy-delay-ms 400   watch it starve\n"
-        "  python examples/01_first_robot.py     the SDK with a robot of your own",
+        f"  {python} -m robot_sdk trace {shlex.quote(str(folder))} --json\n"
+        "      the same table for machines\n"
+        f"  {python} -m sim run --tasks 0-9 --robots 2 --json out/ten.json\n"
+        "      all ten tasks\n"
+        f"  {python} -m sim run --tasks 0 --pace realtime --policy-delay-ms 400\n"
+        "      watch it starve; the episode fails, as it should\n"
+        f"  {python} examples/01_first_robot.py\n"
+        "      the SDK with a robot of your own",
         flush=True,
     )

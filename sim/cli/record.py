@@ -19,13 +19,19 @@ class EpisodeRecord:
 
     Attributes:
         reason: One word: why it ended, or why it does not count as a success.
-        steps: Control steps with a tool running; `policy_steps` + `scripted_steps`.
+        steps: Control steps with a tool running, held ones included; `policy_steps` +
+            `scripted_steps`.
+        acted_steps: Those with an action; in the others the robot was held.
         policy_share: Share of `steps` during which the policy was in charge. None: no steps.
         success_step: Step after which LIBERO's goal first held. None: never.
         success_at_end: Whether it held when the episode ended. None: unknown.
         grasps: Who grasped what, and when.
-        wall_time_s: The whole episode, with building the environment and waiting at the door.
-        clocks: Quantiles of the three clocks, seconds.
+        duration_s: From admission to the end. None: it was never admitted, or broke.
+        wall_time_s: The same with building the environment, waiting at the door and making films.
+        clocks_s: Quantiles of the three clocks in seconds, under the names that the trace command
+            uses: "brain_latency", "env_step_gap" (steps with a tool running, held ones included,
+            divided by the control rate) and "wall_clock_gap".
+        zero_step_intervals: Intervals between brain calls in which no tool took a step.
         turns: Per turn: brain latency, env-step gap in steps, wall-clock gap.
         files: Films, by kind.
     """
@@ -40,7 +46,9 @@ class EpisodeRecord:
     outcome: str = "aborted"
     language: str = ""
     episode_id: str = ""
+    duration_s: float | None = None
     steps: int = 0
+    acted_steps: int = 0
     policy_steps: int = 0
     scripted_steps: int = 0
     policy_share: float | None = None
@@ -55,7 +63,8 @@ class EpisodeRecord:
     success_step: int | None = None
     success_at_end: bool | None = None
     grasps: Sequence[Mapping[str, Any]] = ()
-    clocks: Mapping[str, Any] = field(default_factory=dict)
+    clocks_s: Mapping[str, Any] = field(default_factory=dict)
+    zero_step_intervals: int = 0
     turns: Sequence[Sequence[float | None]] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,6 +72,11 @@ class EpisodeRecord:
     def job(self) -> Job:
         """The episode it tells about."""
         return Job(self.suite, self.task, self.init)
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether it ran to a success or a failure; if not, it says nothing about the task."""
+        return self.outcome != "aborted"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -89,7 +103,9 @@ def record_of(
         outcome=result.outcome,
         language=robot.env.language,
         episode_id=result.episode_id,
+        duration_s=result.duration_s,
         steps=steps,
+        acted_steps=result.acted_steps,
         policy_steps=result.policy_steps,
         scripted_steps=result.scripted_steps,
         policy_share=result.policy_steps / steps if steps else None,
@@ -104,7 +120,8 @@ def record_of(
         success_step=robot.success_step,
         success_at_end=robot.env.success(),
         grasps=[asdict(grasp) for grasp in robot.grasps.grasps],
-        clocks=clock_quantiles(result.samples),
+        clocks_s=clock_quantiles(result.samples),
+        zero_step_intervals=zero_step_intervals(result.samples),
         turns=[[sample.brain_s, sample.gap_steps, sample.gap_wall_s] for sample in result.samples],
         files=files,
     )
@@ -129,11 +146,15 @@ def clock_quantiles(samples: Iterable[ClockSample]) -> dict[str, Any]:
     gaps = [sample.gap_steps for sample in samples if sample.gap_steps is not None]
     walls = [sample.gap_wall_s for sample in samples if sample.gap_wall_s is not None]
     return {
-        "brain_latency_s": quantiles([sample.brain_s for sample in samples]),
-        "env_step_gap_s": quantiles([steps / CONTROL_HZ for steps in gaps]),
-        "wall_clock_gap_s": quantiles(walls),
-        "zero_step_intervals": sum(steps == 0 for steps in gaps),
+        "brain_latency": quantiles([sample.brain_s for sample in samples]),
+        "env_step_gap": quantiles([steps / CONTROL_HZ for steps in gaps]),
+        "wall_clock_gap": quantiles(walls),
     }
+
+
+def zero_step_intervals(samples: Iterable[ClockSample]) -> int:
+    """Intervals in which no tool took a step."""
+    return sum(sample.gap_steps == 0 for sample in samples)
 
 
 def quantiles(values: Sequence[float]) -> dict[str, float | int | None]:

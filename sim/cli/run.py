@@ -16,6 +16,7 @@ from types import FrameType
 from robot_sdk.client import connect
 from robot_sdk.clock import wall_unix_ns
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
+from robot_sdk.interpreter import python_command
 from robot_sdk.server_info import ServerInfo
 from sim.cli.plan import Job, RobotSettings, plan_jobs
 from sim.cli.pool import Event, RobotPool
@@ -27,6 +28,11 @@ from sim.libero.tools import POLICY
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+
+EXIT_CODES = """\
+Exit codes: 0 every episode ran to a verdict, which may be a failure (the results say which); 1 an
+episode could not be run to one (a crash, a lost server, a stop); 2 wrong arguments or a result file
+that cannot be written; 130 stopped by a signal."""
 
 
 class Interrupted(Exception):
@@ -57,8 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results go")
 
 
+def exit_code(records: Sequence[EpisodeRecord]) -> int:
+    """What a run ends with that came to its end. Failures are results, not errors."""
+    return 0 if all(record.has_verdict for record in records) else EXIT_FAILED
+
+
 def run(args: argparse.Namespace) -> int:
-    """Run it. 0: every episode ran to an end (successful or not); 1: not; 2: wrong arguments."""
+    """Run it; returns one of the exit codes of `EXIT_CODES`."""
     try:
         jobs = plan_jobs(args.suite, args.tasks, args.inits)
         check_arguments(args)
@@ -180,16 +191,34 @@ class Progress:
         """An episode is over."""
         self._num_done += 1
         word = "success" if record.success else f"FAILED ({record.reason})"
-        share = "-" if record.policy_share is None else f"{record.policy_share:.0%}"
         print(
             f"[{self._num_done}/{self._num_jobs}] {record.job.label}  {word}  "
-            f"{record.steps} steps ({share} policy), {record.brain_turns} turns, "
+            f"{steps_text(record)}, {record.brain_turns} turns, "
             f"{record.chunks} chunks, {record.starved_ticks} starved, "
-            f"{record.wall_time_s:.1f} s  {record.language}",
+            f"{time_text(record)}  {record.language}",
             flush=True,
         )
         if not record.success and record.detail:
             print(f"      {record.detail}", flush=True)
+
+
+def steps_text(record: EpisodeRecord) -> str:
+    """Steps, how many of them had an action if not all, and the share under the policy."""
+    acted = "" if record.acted_steps == record.steps else f", {record.acted_steps} acted"
+    share = "-" if record.policy_share is None else f"{record.policy_share:.0%}"
+    return f"{record.steps} steps{acted} (policy in charge: {share})"
+
+
+def time_text(record: EpisodeRecord) -> str:
+    """How long it took, from admission and with everything around it."""
+    around = [
+        "start-up",
+        *(["queue"] if record.queued_s >= 0.1 else []),
+        *(["film"] if record.files else []),
+    ]
+    words = " and ".join(filter(None, [", ".join(around[:-1]), around[-1]]))
+    whole = f"{record.wall_time_s:.1f} s with {words}"
+    return whole if record.duration_s is None else f"{record.duration_s:.1f} s ({whole})"
 
 
 def run_jobs(
@@ -231,6 +260,7 @@ def run_jobs(
         note, status = str(error), EXIT_FAILED
     for job in left:
         results.records.append(failed_record(job, "not_finished", note))
+    status = status or exit_code(results.records)
     results.finish(complete=not left, note=note)
     if note:
         print(f"error: {note}; {len(left)} of {len(jobs)} episodes not finished", file=sys.stderr)
@@ -257,17 +287,21 @@ def print_summary(results: ResultFile, folder: Path) -> None:
     """The result in a few lines."""
     summary = results.summary()
     print(f"\n{summary['successes']} of {summary['episodes']} episodes succeeded")
+    if summary["without_verdict"]:
+        print(f"{summary['without_verdict']} could not be run to a verdict")
     if summary["steps"]:
+        held = summary["steps"] - summary["acted_steps"]
         print(
-            f"steps: {summary['steps']}, {summary['policy_step_share']:.1%} by the policy, "
-            f"{summary['scripted_step_share']:.1%} by scripted tools; "
+            f"steps: {summary['steps']}{f' ({held} of them held)' if held else ''}, "
+            f"{summary['policy_step_share']:.1%} with the policy in charge, "
+            f"{summary['scripted_step_share']:.1%} with scripted tools; "
             f"{summary['chunks']} chunks, {summary['starved_ticks']} starved ticks"
         )
     if summary["failure_reasons"]:
         print("failures: " + ", ".join(f"{k} {v}" for k, v in summary["failure_reasons"].items()))
     if results.path is not None:
         print(f"results: {results.path}")
-    print(f"traces: python -m robot_sdk trace {shlex.quote(str(folder))}")
+    print(f"traces: {python_command()} -m robot_sdk trace {shlex.quote(str(folder))}")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.interpreter import python_command
 from server.policy.flow.features import FEATURE_NAMES, FEATURES_VERSION, NUM_FEATURES
 
 #: The checkpoint that comes with the project.
@@ -107,7 +108,7 @@ def load_checkpoint(
             f"cannot read the flow policy's checkpoint: {error}",
             field="checkpoint",
             value=path,
-            hint="train one with: python -m sim.libero.train.train",
+            hint=f"train one with: {python_command()} -m sim.libero.train.train",
         ) from error
     metadata = _read_metadata(path, stored)
     _check_arrays(path, stored, metadata)

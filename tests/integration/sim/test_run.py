@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.interpreter import python_command
 
 pytest.importorskip("mujoco", reason="the simulator is not installed")
 
@@ -89,7 +90,7 @@ def test_f4_an_episode_succeeds_by_the_policy_s_grasp_with_no_stdin_and_an_empty
     assert [grasp["actor"] for grasp in episode["grasps"]] == ["policy"]
     assert 0.1 < episode["policy_share"] < 0.9
     assert episode["starved_ticks"] == episode["start_wait_ticks"] == 0
-    assert episode["clocks"]["brain_latency_s"]["count"] == episode["brain_turns"] >= 5
+    assert episode["clocks_s"]["brain_latency"]["count"] == episode["brain_turns"] >= 5
     assert written["run"]["complete"]
     assert written["run"]["server"]["policies"][0]["stand_in"]
     assert {path.name for path in (tmp_path / "run").glob("*.trace.jsonl")} == {
@@ -141,6 +142,34 @@ def test_an_absent_server_is_named_and_no_episode_is_lost_from_the_file(tmp_path
     assert done.returncode == 1
     assert target in done.stderr
     assert [e["reason"] for e in result(tmp_path)["episodes"]] == ["not_finished"] * 2
+
+
+def test_a_failed_episode_is_a_result_and_no_error(tmp_path: Path) -> None:
+    done = run(tmp_path, "--tasks", "0", "--max-steps", "5")
+
+    assert done.returncode == 0, done.stderr
+    (episode,) = result(tmp_path)["episodes"]
+    assert (episode["outcome"], episode["reason"]) == ("failure", "max_env_steps")
+    assert "0 of 1 episodes succeeded" in done.stdout
+    assert f"{python_command(folder=ROOT)} -m robot_sdk trace" in done.stdout
+
+
+@pytest.mark.faultinjection
+def test_an_episode_whose_robot_dies_has_no_verdict_and_the_run_ends_with_an_error(
+    tmp_path: Path, started: subprocess.Popen[str]
+) -> None:
+    wait_admitted(started)
+    server = json.loads((tmp_path / "run" / "server.ready.json").read_text())["pid"]
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+    (robot,) = (int(child) for child in children if int(child) != server)
+
+    os.kill(robot, signal.SIGKILL)
+    _, errors = started.communicate(timeout=60)
+
+    assert started.returncode == 1, errors
+    written = result(tmp_path)
+    assert written["episodes"][0]["reason"] == "robot_crashed"
+    assert written["run"]["summary"]["without_verdict"] == 1
 
 
 @pytest.mark.faultinjection
