@@ -19,6 +19,7 @@ from typing import Any
 import tomllib
 
 from robot_sdk.errors import nearest
+from server.worker.factory import IMPORTABLE
 
 Options = dict[str, Any]
 
@@ -145,7 +146,9 @@ class BrainSection:
     )
     factory: str = setting(
         "",
-        'With engine "factory": `module:callable` that returns a server.brain.interface.Planner.',
+        'With engine "factory": `module:callable` that returns a server.brain.interface.Planner; '
+        + IMPORTABLE
+        + ".",
     )
     options: Options = setting({}, "Keyword arguments of the engine's factory.")
     max_running_turns: int = setting(
@@ -172,7 +175,10 @@ class PolicySection:
         choices=("flow", "factory"),
     )
     factory: str = setting(
-        "", 'With kind "factory": `module:callable` that returns a server.policy.interface.Policy.'
+        "",
+        'With kind "factory": `module:callable` that returns a server.policy.interface.Policy; '
+        + IMPORTABLE
+        + ".",
     )
     options: Options = setting({}, "Keyword arguments of the policy's factory.")
     workers: int = setting(1, "Worker processes.", minimum=1, maximum=64)
