@@ -143,7 +143,7 @@ def test_a14_a_chunk_that_may_not_be_executed_is_told_to_the_brain_and_nothing_m
 ) -> None:
     server = start_server(
         config(
-            [("drive", {"steps": 60}), ("finish", {"success": False})],
+            [("drive", {"steps": 600}), ("finish", {"success": False})],
             policy="tests.fakes.scripted:BadChunkPolicy",
             policy_options={"kind": kind},
         )
@@ -155,6 +155,7 @@ def test_a14_a_chunk_that_may_not_be_executed_is_told_to_the_brain_and_nothing_m
     assert robot.num_holds > 0
     assert (result.outcome, result.reason, result.turns) == ("failure", "gave_up", 2)
     assert result.chunks == 0
+    assert result.policy_steps < 600, "given up after three, not held to the end"
 
 
 class FrozenCamera(LoggingRobot):
