@@ -1,8 +1,13 @@
-"""Turns and events as JSON, for the way to a worker process and back."""
+"""Turns and events as JSON, for the way to a worker process and back.
+
+The conversation is sent whole at every turn, so that a worker that was started again can go on with
+any of them. It is joined from bytes that its messages keep, which costs the event loop a copy.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 from server.brain.interface import (
@@ -26,16 +31,34 @@ _EVENTS: dict[str, type[Event]] = {
 }
 
 
-def turn_to_json(turn: Turn) -> dict[str, Any]:
-    return dataclasses.asdict(turn)
+def encode_turn(turn: Turn) -> bytes:
+    fields = {
+        "episode_id": turn.episode_id,
+        "turn_index": turn.turn_index,
+        "sampling": vars(turn.sampling),
+        "slack_s": turn.slack_s,
+    }
+    return b"".join(
+        (
+            b'{"fields":',
+            json.dumps(fields).encode(),
+            b',"messages":[',
+            b",".join([message.as_json for message in turn.messages]),
+            b'],"tools":[',
+            b",".join([tool.as_json for tool in turn.tools]),
+            b"]}",
+        )
+    )
 
 
-def turn_from_json(data: dict[str, Any]) -> Turn:
+def decode_turn(encoded: bytes) -> Turn:
+    whole = json.loads(encoded)
+    data = whole["fields"]
     return Turn(
         episode_id=data["episode_id"],
         turn_index=data["turn_index"],
-        messages=tuple(_message(item) for item in data["messages"]),
-        tools=tuple(Tool(**item) for item in data["tools"]),
+        messages=tuple(_message(item) for item in whole["messages"]),
+        tools=tuple(Tool(**item) for item in whole["tools"]),
         sampling=Sampling(**data["sampling"]),
         slack_s=data["slack_s"],
     )

@@ -7,9 +7,11 @@ in a worker process (`engine = "factory"`, `factory = "module:callable"`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, Union
+from functools import cached_property
+from typing import Any, Literal, Protocol, Union
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "aborted"]
@@ -57,6 +59,13 @@ class Message:
         """All text parts, joined by newlines."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
+    @cached_property
+    def as_json(self) -> bytes:
+        """For the way to a worker process. Made once: a message is sent again at every turn."""
+        parts = [vars(part) for part in self.parts]
+        calls = [vars(call) for call in self.tool_calls]
+        return _json({**vars(self), "parts": parts, "tool_calls": calls})
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -65,6 +74,11 @@ class Tool:
     name: str
     description: str
     parameters_json: str
+
+    @cached_property
+    def as_json(self) -> bytes:
+        """For the way to a worker process. Made once, as of a message."""
+        return _json(vars(self))
 
 
 @dataclass(frozen=True)
@@ -195,3 +209,7 @@ class Planner(Protocol):
         A cancelled turn stops at its next event; a planner that works long between events looks at
         `is_cancelled` too.
         """
+
+
+def _json(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()

@@ -7,14 +7,22 @@ with the answer. Bytes of a picture are kept once, however often it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from robot_sdk.api.v1 import brain_pb2, common_pb2
-from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.errors import ContextLimitError, InvalidArgumentError
 from robot_sdk.images import image_id, read_header
 from server.brain.interface import ImagePart, Message, Role, TextPart, Tool, ToolCall, Usage
 from server.brain.tokens import message_tokens, num_images, text_tokens, tool_tokens
+
+#: A part costs memory and time however short its text is; a 64 MiB request could hold millions.
+MAX_PARTS_PER_MESSAGE = 1024
+#: Of one turn.
+MAX_NEW_MESSAGES = 1024
+#: Messages and tools without pictures. All of it is copied at every turn. The longest conversation
+#: of the study, 215,000 tokens, is about 1 MiB.
+MAX_CONVERSATION_BYTES = 64 * 1024 * 1024
 
 _ROLES: dict[int, Role] = {
     brain_pb2.ROLE_SYSTEM: "system",
@@ -40,6 +48,7 @@ class Draft:
     messages: tuple[Message, ...]
     images: Mapping[str, StoredImage]
     tools: tuple[Tool, ...]
+    num_bytes: int
     prompt_tokens: int
     num_images: int
 
@@ -69,6 +78,7 @@ class Transcript:
         self._messages: list[Message] = []
         self._tools: tuple[Tool, ...] = ()
         self._images: dict[str, StoredImage] = {}
+        self._num_bytes = 0
         self._total_tokens = 0
         self._num_images = 0
 
@@ -99,6 +109,7 @@ class Transcript:
 
         Raises:
             InvalidArgumentError: Names the message and the field that is wrong.
+            ContextLimitError: The conversation would pass MAX_CONVERSATION_BYTES.
         """
         if turn_index > 0 and tools:
             raise InvalidArgumentError(
@@ -110,6 +121,7 @@ class Transcript:
             raise InvalidArgumentError(
                 "a turn needs at least one new message", field="new_messages"
             )
+        _check_counts(new_messages)
         images: dict[str, StoredImage] = {}
         messages = tuple(
             self._message(message, f"new_messages[{index}]", images)
@@ -117,8 +129,17 @@ class Transcript:
         )
         self._check_tool_answers(messages)
         new_tools = tuple(Tool(t.name, t.description, t.parameters_json) for t in tools)
+        num_bytes = _num_bytes((*messages, *new_tools))
+        if self._num_bytes + num_bytes > MAX_CONVERSATION_BYTES:
+            raise ContextLimitError(
+                "the conversation has become too long for this server",
+                field="new_messages",
+                value=f"{self._num_bytes + num_bytes} bytes",
+                allowed=(f"at most {MAX_CONVERSATION_BYTES} bytes",),
+            )
         return Draft(
             messages=messages,
+            num_bytes=num_bytes,
             images=images,
             tools=new_tools,
             prompt_tokens=sum(map(message_tokens, messages)) + tool_tokens(new_tools),
@@ -137,10 +158,10 @@ class Transcript:
 
     def append(self, draft: Draft, output: Output) -> None:
         """Commit a turn: its new messages and its answer."""
+        answer = Message("assistant", (TextPart(output.text),), tool_calls=output.tool_calls)
         self._messages.extend(draft.messages)
-        self._messages.append(
-            Message("assistant", (TextPart(output.text),), tool_calls=output.tool_calls)
-        )
+        self._messages.append(answer)
+        self._num_bytes += draft.num_bytes + _num_bytes((answer,))
         self._images.update(draft.images)
         if draft.tools:
             self._tools = draft.tools
@@ -202,6 +223,29 @@ class Transcript:
                 field="new_messages.tool_call_id",
                 value=", ".join(found) or "none",
                 allowed=wanted or ("none",),
+            )
+
+
+def _num_bytes(items: Iterable[Message | Tool]) -> int:
+    """Size on the way to a worker. Makes the bytes, so that no turn has to make them again."""
+    return sum(len(item.as_json) for item in items)
+
+
+def _check_counts(messages: Sequence[brain_pb2.Message]) -> None:
+    if len(messages) > MAX_NEW_MESSAGES:
+        raise InvalidArgumentError(
+            "a turn brings too many new messages",
+            field="new_messages",
+            value=len(messages),
+            allowed=(f"at most {MAX_NEW_MESSAGES}",),
+        )
+    for index, message in enumerate(messages):
+        if len(message.parts) > MAX_PARTS_PER_MESSAGE:
+            raise InvalidArgumentError(
+                "a message has too many parts",
+                field=f"new_messages[{index}].parts",
+                value=len(message.parts),
+                allowed=(f"at most {MAX_PARTS_PER_MESSAGE}",),
             )
 
 

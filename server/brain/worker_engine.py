@@ -17,7 +17,7 @@ from robot_sdk.errors import (
     from_detail,
 )
 from server.brain.checks import event_bytes
-from server.brain.codec import event_from_json, turn_to_json
+from server.brain.codec import encode_turn, event_from_json
 from server.brain.interface import EngineInfo, Event, Finished, Reasoning, Text, Turn
 from server.worker.framing import Frame
 from server.worker.supervisor import Supervisor, WorkerState
@@ -155,9 +155,7 @@ class WorkerEngine:
             number, running = self._waiting.popitem(last=False)
             running.started_s = self._clock.now_s()
             self._running[number] = running
-            self._supervisor.send(
-                {"op": "turn", "turn": number, "content": turn_to_json(running.turn)}
-            )
+            self._supervisor.send({"op": "turn", "turn": number}, encode_turn(running.turn))
 
     def _ready(self, frame: Frame) -> None:
         self.info = EngineInfo(**frame.header["info"])

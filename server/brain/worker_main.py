@@ -10,7 +10,7 @@ from typing import Any
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import InternalServerError, RobotSdkError, to_detail
 from server.brain.checks import check_event
-from server.brain.codec import event_to_json, turn_from_json
+from server.brain.codec import decode_turn, event_to_json
 from server.brain.interface import Event, Finished, Planner
 from server.worker.child import connect
 from server.worker.factory import FactoryError, build
@@ -50,7 +50,7 @@ class _Host:
         self._send_lock = threading.Lock()
         self._cancels: dict[int, _Cancel] = {}
 
-    def start(self, number: int, turn: dict[str, Any]) -> None:
+    def start(self, number: int, turn: bytes) -> None:
         cancel = self._cancels[number] = _Cancel()
         threading.Thread(target=self._run, args=(number, turn, cancel), daemon=True).start()
 
@@ -59,13 +59,13 @@ class _Host:
         if cancel is not None:
             cancel.set()
 
-    def _run(self, number: int, turn: dict[str, Any], cancel: _Cancel) -> None:
+    def _run(self, number: int, turn: bytes, cancel: _Cancel) -> None:
         try:
             if self._delay_s:
                 cancel.wait(self._delay_s)
             finished = False
             if not cancel.is_set():
-                for event in self._planner.decide(turn_from_json(turn), cancel.is_set):
+                for event in self._planner.decide(decode_turn(turn), cancel.is_set):
                     if cancel.is_set():
                         break
                     finished = finished or isinstance(event, Finished)
@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> int:
     connection.send({"op": "ready", "info": vars(info)})
     while (frame := connection.receive()) is not None:
         if frame.header["op"] == "turn":
-            host.start(frame.header["turn"], frame.header["content"])
+            host.start(frame.header["turn"], frame.body)
         elif frame.header["op"] == "cancel":
             host.cancel(frame.header["turn"])
     return 0

@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 from robot_sdk.api.v1 import brain_pb2
-from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.errors import ContextLimitError, InvalidArgumentError
 from robot_sdk.images import encode_image
+from server.brain import transcript as transcript_module
 from server.brain.interface import ToolCall
-from server.brain.transcript import Output, Transcript
+from server.brain.transcript import (
+    MAX_NEW_MESSAGES,
+    MAX_PARTS_PER_MESSAGE,
+    Output,
+    Transcript,
+)
 
 
 def user(text: str = "", image: np.ndarray | None = None) -> brain_pb2.Message:
@@ -119,3 +125,33 @@ def test_tools_come_in_the_first_turn_only() -> None:
 def test_a_turn_without_news_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="new_messages"):
         Transcript().draft(0, [], [])
+
+
+def test_the_parts_of_a_message_are_bounded() -> None:
+    part = brain_pb2.ContentPart(text="")
+    fits = brain_pb2.Message(role=brain_pb2.ROLE_USER, parts=[part] * MAX_PARTS_PER_MESSAGE)
+    over = brain_pb2.Message(role=brain_pb2.ROLE_USER, parts=[part] * (MAX_PARTS_PER_MESSAGE + 1))
+
+    Transcript().draft(0, [fits], [])
+    with pytest.raises(InvalidArgumentError, match=r"new_messages\[1\].parts.*at most 1024"):
+        Transcript().draft(0, [fits, over], [])
+
+
+def test_the_new_messages_of_a_turn_are_bounded() -> None:
+    Transcript().draft(0, [user("a")] * MAX_NEW_MESSAGES, [])
+    with pytest.raises(InvalidArgumentError, match=r"new_messages.*at most 1024"):
+        Transcript().draft(0, [user("a")] * (MAX_NEW_MESSAGES + 1), [])
+
+
+def test_a_conversation_that_would_become_too_long_is_refused_and_stays_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transcript_module, "MAX_CONVERSATION_BYTES", 10_000)
+    transcript = Transcript()
+    transcript.append(transcript.draft(0, [user("a" * 4000)], []), Output("b" * 4000, "", ()))
+
+    with pytest.raises(ContextLimitError, match="at most 10000 bytes"):
+        transcript.draft(1, [user("c" * 4000)], [])
+
+    transcript.append(transcript.draft(1, [user("c" * 400)], []), ANSWER)
+    assert len(transcript.messages) == 4
