@@ -6,6 +6,7 @@ JSON, then the body. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -57,7 +58,10 @@ class FrameDecoder:
 
 
 class FrameSocket:
-    """Blocking frames over a connected socket, for the worker's side."""
+    """Blocking frames over a connected socket, for the worker's side.
+
+    A front end that has gone is no fault of the worker: `receive` tells, and the worker leaves.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -65,12 +69,17 @@ class FrameSocket:
         self._ready: list[Frame] = []
 
     def send(self, header: Header, body: bytes = b"") -> None:
-        self._socket.sendall(encode(header, body))
+        """Send a frame. Without effect once the other side has gone."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(encode(header, body))
 
     def receive(self) -> Frame | None:
         """The next frame; None when the other side has gone."""
         while not self._ready:
-            data = self._socket.recv(1 << 16)
+            try:
+                data = self._socket.recv(1 << 16)
+            except ConnectionResetError:
+                return None
             if not data:
                 return None
             self._ready = self._decoder.feed(data)

@@ -114,6 +114,19 @@ def test_a_policy_that_cannot_load_ends_the_start_with_its_reason() -> None:
     assert "no such checkpoint: x.safetensors" in result.stderr
 
 
+def test_workers_that_could_load_leave_without_a_word_when_another_cannot() -> None:
+    result = run(
+        *("--set", "server.port=0", "--set", "policies.x.kind=factory"),
+        *("--set", "policies.x.factory=tests.fakes.policies:BrokenPolicy"),
+        *("--set", "policies.y.kind=factory", "--set", "policies.y.options={load_s=1.0}"),
+        *("--set", "policies.y.factory=tests.fakes.policies:SlowLoadPolicy"),
+    )
+
+    assert result.returncode == 3
+    assert "error: policy x/0 cannot load" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_the_ready_file_and_the_first_line_tell_where_the_server_is(start_server: Start) -> None:
     server = start_server(NO_MODELS)
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import socket
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.worker.framing import Frame, FrameDecoder, encode
+from server.worker.framing import Frame, FrameDecoder, FrameSocket, encode
 
 _headers = st.dictionaries(st.text(), st.one_of(st.integers(), st.text(), st.none()), max_size=4)
 
@@ -25,3 +27,26 @@ def test_frames_survive_any_cutting_of_the_stream(
     received += decoder.feed(data[position:])
 
     assert [(f.header, f.body) for f in received] == frames
+
+
+def test_a_worker_whose_front_end_has_gone_hears_of_it_when_it_listens() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.sendall(b"unread")
+        ours.close()
+        worker = FrameSocket(theirs)
+
+        worker.send({"op": "ready"})
+        worker.send({"op": "ready"})
+
+        assert worker.receive() is None
+
+
+def test_a_front_end_that_left_frames_unread_has_gone_all_the_same() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        worker = FrameSocket(theirs)
+        worker.send({"op": "ready"})
+        ours.close()
+
+        assert worker.receive() is None
