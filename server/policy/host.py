@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import SupportsFloat
+from typing import SupportsFloat, Union
 
 from robot_sdk.api.v1 import policy_pb2
 from robot_sdk.clock import Clock
@@ -24,6 +24,11 @@ from server.policy.checks import check_actions, decode_observation
 from server.policy.interface import Policy, PolicyInput, PolicyOutput
 
 _log = logging.getLogger(__name__)
+
+#: What a policy may say to a robot by itself. Others, that an episode has ended for one, are the
+#: server's to say: a robot acts on them.
+_OF_A_POLICY = (InvalidArgumentError, BadModelOutputError)
+_Failure = Union[InvalidArgumentError, BadModelOutputError, InternalServerError]
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,9 @@ class PolicyHost:
         if self._added_latency_s > 0:
             self._clock.sleep_until(started_s + infer_s + self._added_latency_s)
         answers = [
-            self._answer(next(outputs) if isinstance(item, PolicyInput) else item, s)
+            self._answer(next(outputs), s)
+            if isinstance(item, PolicyInput)
+            else self._refuse(item, s)
             for item, s in zip(prepared, preprocess_s, strict=True)
         ]
         return BatchResult(tuple(answers), infer_s, self._added_latency_s or None)
@@ -119,10 +126,10 @@ class PolicyHost:
             _log.exception("an observation cannot be prepared")
             return InvalidArgumentError("the observation cannot be read", field="observation")
 
-    def _infer(self, inputs: Sequence[PolicyInput]) -> Sequence[PolicyOutput | RobotSdkError]:
+    def _infer(self, inputs: Sequence[PolicyInput]) -> Sequence[PolicyOutput | _Failure]:
         try:
             outputs = list(self._policy.infer(inputs))
-        except RobotSdkError as error:
+        except _OF_A_POLICY as error:
             return [error] * len(inputs)
         except Exception:
             _log.exception("policy %s failed on a batch of %d", self.spec.name, len(inputs))
@@ -139,8 +146,8 @@ class PolicyHost:
             ] * len(inputs)
         return outputs
 
-    def _answer(self, output: PolicyOutput | RobotSdkError, preprocess_s: float) -> RawAnswer:
-        if isinstance(output, RobotSdkError):
+    def _answer(self, output: PolicyOutput | _Failure, preprocess_s: float) -> RawAnswer:
+        if isinstance(output, (*_OF_A_POLICY, InternalServerError)):
             return self._refuse(output, preprocess_s)
         try:
             actions = check_actions(output.actions, self.spec)

@@ -10,8 +10,13 @@ from robot_sdk.api.v1 import common_pb2, policy_pb2
 from robot_sdk.clock import VirtualClock
 from robot_sdk.errors import (
     BadModelOutputError,
+    EpisodeEndedError,
+    EstopError,
     InternalServerError,
+    InvalidArgumentError,
     ObservationMismatchError,
+    OverloadedError,
+    RobotSdkError,
     from_detail,
 )
 from robot_sdk.tensors import decode_tensor, encode_tensor
@@ -101,6 +106,48 @@ def test_a_policy_that_raises_tells_no_internals() -> None:
 
     assert isinstance(error(answer), InternalServerError)
     assert "secret" not in str(error(answer))
+
+
+class Raising(StepPolicy):
+    """Raises `error`, or gives it in place of every output."""
+
+    def __init__(self, error: RobotSdkError, returned: bool = False) -> None:
+        super().__init__()
+        self._error = error
+        self._returned = returned
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        if self._returned:
+            return [self._error] * len(batch)  # type: ignore[list-item]
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "raised", [InvalidArgumentError, ObservationMismatchError, BadModelOutputError]
+)
+def test_what_a_policy_says_of_its_input_and_output_reaches_the_robot(
+    raised: type[RobotSdkError],
+) -> None:
+    policy = Raising(raised("the gripper is hidden"))
+
+    (answer,) = PolicyHost(policy, "mine", 0.0, VirtualClock()).run([raw(1)]).answers
+
+    assert type(error(answer)) is raised
+    assert "the gripper is hidden" in str(error(answer))
+
+
+@pytest.mark.parametrize("raised", [EpisodeEndedError, OverloadedError, EstopError])
+@pytest.mark.parametrize("returned", [False, True])
+def test_a_policy_cannot_speak_for_the_server(
+    raised: type[RobotSdkError], returned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = Raising(raised("secret"), returned)
+
+    (answer,) = PolicyHost(policy, "mine", 0.0, VirtualClock()).run([raw(1)]).answers
+
+    assert type(error(answer)) is (BadModelOutputError if returned else InternalServerError)
+    assert "secret" not in str(error(answer))
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
 class NotFinite(StepPolicy):
