@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
@@ -26,7 +27,7 @@ from server.brain.interface import Finished, Reasoning, Sampling, Text, Timing, 
 from server.brain.transcript import Draft, Output
 from server.core.turns import Attempt, Replay
 from server.rpc.calls import ActiveCall
-from server.rpc.errors import translated
+from server.rpc.errors import not_a_number, translated
 from server.rpc.hub import EpisodeHub, LiveEpisode, TurnRecord
 from server.rpc.services import Services
 
@@ -35,8 +36,9 @@ _FINISH_REASONS = {
     "length": brain_pb2.FINISH_REASON_LENGTH,
     "aborted": brain_pb2.FINISH_REASON_ABORTED,
 }
-#: Pictures above this are checked in a thread: hashing them would hold up the event loop.
-_BIG_REQUEST_BYTES = 256 * 1024
+#: Above this a request is checked in a thread: hashing a picture, or going through thousands of
+#: short parts, would hold up the event loop.
+_BIG_REQUEST_BYTES = 16 * 1024
 
 
 class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
@@ -61,12 +63,16 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         self, request: brain_pb2.DecideRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> None:
         received_s = self._clock.now_s()
+        await context.send_initial_metadata(())  # see server.rpc.calls
         live = self._hub.authorise(request.episode)
         if self._services.brain is None or not live.lease.info.uses_brain:
             raise UnsupportedError(
                 "this episode was opened without the brain, or this server has none",
                 field="uses_brain",
             )
+        for field in ("deadline_s", "slack_s"):
+            if math.isnan(getattr(request, field)):
+                raise not_a_number(field)
         begun = live.turns.begin(request.turn_index)
         if isinstance(begun, Replay):
             self._services.brain_totals.replayed += 1

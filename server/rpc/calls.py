@@ -1,4 +1,9 @@
-"""Calls that are under way, so that the server can stop them with a reason."""
+"""Calls that are under way, so that the server can stop them with a reason.
+
+A handler sends its initial metadata before it can be stopped. grpc.aio counts them as sent only
+when the first write has finished; a handler stopped in the middle of it would send them a second
+time with its status, which gRPC refuses, and the client would never hear that the call is over.
+"""
 
 from __future__ import annotations
 

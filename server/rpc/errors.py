@@ -21,6 +21,7 @@ from robot_sdk.errors import (
     ERROR_DETAIL_METADATA_KEY,
     CancelledByServerError,
     InternalServerError,
+    InvalidArgumentError,
     RobotSdkError,
     to_detail,
 )
@@ -38,6 +39,13 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: RobotSdkErro
         error.status,
         detail.message,
         trailing_metadata=((ERROR_DETAIL_METADATA_KEY, detail.SerializeToString()),),
+    )
+
+
+def not_a_number(field: str) -> InvalidArgumentError:
+    """For a time that is NaN: it is neither before nor after any other."""
+    return InvalidArgumentError(
+        "the time is not a number", field=field, value="nan", allowed=("seconds",)
     )
 
 

@@ -7,6 +7,7 @@ worker, which decodes them where computing holds nobody up.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import grpc
@@ -26,7 +27,7 @@ from robot_sdk.telemetry import attributes as attr
 from server.policy.checks import check_keys
 from server.policy.driver import Answer, AnswerQueue, ChunkStream, PolicyDriver
 from server.rpc.calls import ActiveCall
-from server.rpc.errors import translated
+from server.rpc.errors import not_a_number, translated
 from server.rpc.hub import EpisodeHub, LiveEpisode
 from server.rpc.services import Services
 
@@ -48,6 +49,10 @@ class _Stream:
     def on_answer(self, answer: Answer) -> None:
         self.num_open -= 1
         self.answers.put(answer)
+        self.news.set()
+
+    def refuse(self, observation: policy_pb2.Observation, error: RobotSdkError) -> None:
+        self.refusals = self.refusals[-15:] + [_refusal(observation, error)]
         self.news.set()
 
     @property
@@ -102,6 +107,7 @@ class PolicyServicer:
                 value=request.WhichOneof("message") or "nothing",
                 allowed=("open",),
             )
+        await context.send_initial_metadata(())  # see server.rpc.calls
         live, driver = self._open(request.open)
         call = ActiveCall()
         live.calls.add(call)
@@ -199,16 +205,20 @@ class PolicyServicer:
     ) -> None:
         last = stream.last_sequence
         if last is not None and observation.sequence <= last:
-            error = OutOfOrderError(
-                "sequences count up within a stream",
-                field="sequence",
-                value=observation.sequence,
-                allowed=(f"> {last}",),
+            stream.refuse(
+                observation,
+                OutOfOrderError(
+                    "sequences count up within a stream",
+                    field="sequence",
+                    value=observation.sequence,
+                    allowed=(f"> {last}",),
+                ),
             )
-            stream.refusals = stream.refusals[-15:] + [_refusal(observation, error)]
-            stream.news.set()
             return
         stream.last_sequence = observation.sequence
+        if math.isnan(observation.deadline_s):
+            stream.refuse(observation, not_a_number("deadline_s"))
+            return
         stream.num_open += 1
         driver.submit(chunks, raw, observation, received_s)
 

@@ -126,6 +126,37 @@ def test_the_deadline_of_a_turn_is_kept_by_the_server(echo: Robot) -> None:
     assert echo.decide(0, [user("hello")]).rest()[-1].done.turn_index == 0
 
 
+@pytest.mark.parametrize("field", ["deadline_s", "slack_s"])
+def test_a_time_that_is_no_number_is_refused(echo: Robot, field: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=field):
+        echo.decide(0, [user("hello")], **{field: float("nan")}).rest()
+
+    assert echo.decide(0, [user("hello")]).rest()[-1].done.turn_index == 0
+
+
+def test_a_message_of_too_many_parts_is_refused(echo: Robot) -> None:
+    message = user("hello")
+    message.parts.extend([brain_pb2.ContentPart(text="a")] * 1024)
+
+    with pytest.raises(InvalidArgumentError, match=r"new_messages\[0\].parts"):
+        echo.decide(0, [message]).rest()
+
+
+def test_a6_a_restarted_brain_worker_gets_the_whole_conversation(echo: Robot) -> None:
+    for turn, word in enumerate(["hello", "and now?"]):
+        answers = [tool_result(f"call-{turn - 1}", "echo", "{}")] if turn else []
+        echo.decide(turn, [*answers, user(word)]).rest()
+    next_messages = [tool_result("call-1", "echo", "{}"), user("die")]
+    with pytest.raises(WorkerUnavailableError):
+        echo.decide(2, next_messages).rest()
+    wait_until(lambda: echo.client.status().brain.ready)
+    next_messages[-1] = user("go on")
+
+    answer = echo.decide(2, next_messages).rest()
+
+    assert answer[3].tool_call.arguments_json == '{"n": 7}'
+
+
 def test_a_turn_of_an_older_epoch_is_fenced(echo: Robot) -> None:
     echo.resume()
     echo.inbox.until("admitted")
