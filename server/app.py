@@ -82,7 +82,7 @@ class App:
             await health.update()
             await server.start()
             tasks.append(asyncio.create_task(hub.tick_forever()))
-            tasks.append(asyncio.create_task(self._keep_books(hub, health)))
+            tasks.append(asyncio.create_task(self._keep_books(hub, services, health)))
             _log.info("listening on %s:%d, boot id %s", config.server.host, port, self.boot_id)
             await self._load(services)
             await health.update()
@@ -160,6 +160,7 @@ class App:
             num_workers=section.workers,
             max_batch=section.max_batch,
             max_message_bytes=self._config.server.max_message_bytes,
+            infer_timeout_s=section.infer_timeout_s,
             clock=self._clock,
             on_chunk=on_chunk,
         )
@@ -244,10 +245,12 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal, number.name)
 
-    async def _keep_books(self, hub: EpisodeHub, health: HealthUpdater) -> None:
-        """Health follows the workers, and a drain that is over ends the process."""
+    async def _keep_books(self, hub: EpisodeHub, services: Services, health: HealthUpdater) -> None:
+        """What is due by the clock: late observations, health, the end of a drain."""
         while True:
             try:
+                for policy in services.policies.values():
+                    policy.step()
                 await health.update()
                 drain = hub.drain
                 if drain is not None and drain.is_over(

@@ -189,6 +189,12 @@ class PolicySection:
         minimum=0.0,
         maximum=60.0,
     )
+    infer_timeout_s: float = setting(
+        60.0,
+        "A worker that takes longer for one batch, added_latency_s included, is killed and "
+        "started again; its observations fail.",
+        minimum=0.1,
+    )
 
 
 @dataclass(frozen=True)
@@ -359,6 +365,12 @@ def _check_together(config: Config) -> None:
     for name, policy in config.policies.items():
         if policy.kind == "factory":
             _check_factory(f"policies.{name}.factory", policy.factory)
+        if policy.infer_timeout_s <= policy.added_latency_s:
+            raise _wrong(
+                f"policies.{name}.infer_timeout_s",
+                policy.infer_timeout_s,
+                f"more than policies.{name}.added_latency_s ({policy.added_latency_s})",
+            )
     if bool(config.tls.certificate_file) != bool(config.tls.key_file):
         raise ConfigError("tls.certificate_file and tls.key_file must be given together")
 

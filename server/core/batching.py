@@ -31,6 +31,9 @@ class Waiting(Generic[PayloadT]):
     expires_at_s: float | None
     payload: PayloadT
 
+    def is_late(self, now_s: float) -> bool:
+        return self.expires_at_s is not None and now_s >= self.expires_at_s
+
 
 @dataclass(frozen=True)
 class Batch(Generic[PayloadT]):
@@ -51,6 +54,9 @@ class Batcher(Protocol[PayloadT]):
 
     def remove_stream(self, stream: int) -> Waiting[PayloadT] | None:
         """The stream is gone; returns what it had waiting."""
+
+    def expire(self, now_s: float) -> tuple[Waiting[PayloadT], ...]:
+        """Give up what has waited past its time, whether or not a worker is free."""
 
     def take(self, now_s: float) -> Batch[PayloadT]:
         """A batch for a worker that is free now. Empty `items`: nothing to do."""
@@ -83,13 +89,18 @@ class FifoBatcher(Generic[PayloadT]):
     def remove_stream(self, stream: int) -> Waiting[PayloadT] | None:
         return self._waiting.pop(stream, None)
 
+    def expire(self, now_s: float) -> tuple[Waiting[PayloadT], ...]:
+        late = tuple(item for item in self._waiting.values() if item.is_late(now_s))
+        for item in late:
+            del self._waiting[item.stream]
+        return late
+
     def take(self, now_s: float) -> Batch[PayloadT]:
         items: list[Waiting[PayloadT]] = []
         expired: list[Waiting[PayloadT]] = []
         while self._waiting and len(items) < self._max_batch:
             _, item = self._waiting.popitem(last=False)
-            late = item.expires_at_s is not None and now_s >= item.expires_at_s
-            (expired if late else items).append(item)
+            (expired if item.is_late(now_s) else items).append(item)
         return Batch(tuple(items), tuple(expired))
 
     def next_observation_in_s(self, stream: int, now_s: float) -> float | None:

@@ -77,6 +77,7 @@ class _Worker:
     arena: Arena
     running: tuple[_Request, ...] = ()
     started_s: float = 0.0
+    is_overdue: bool = False
 
     @property
     def is_free(self) -> bool:
@@ -101,6 +102,7 @@ class PolicyDriver:
         batcher: Decides what a free worker takes.
         max_batch: Largest batch the batcher makes; sizes the arena.
         max_message_bytes: Largest request; sizes the arena.
+        infer_timeout_s: A worker that takes longer for a batch is killed and started again.
         on_chunk: Called with the service time of every chunk, seconds; for metrics.
     """
 
@@ -113,6 +115,7 @@ class PolicyDriver:
         num_workers: int,
         max_batch: int,
         max_message_bytes: int,
+        infer_timeout_s: float,
         clock: Clock,
         on_chunk: Callable[[float], None] = lambda _: None,
     ) -> None:
@@ -124,6 +127,7 @@ class PolicyDriver:
         self._batcher = batcher
         self._num_workers = num_workers
         self._arena_bytes = max_batch * max_message_bytes
+        self._infer_timeout_s = infer_timeout_s
         self._clock = clock
         self._on_chunk = on_chunk
         self._workers: list[_Worker] = []
@@ -240,6 +244,25 @@ class PolicyDriver:
             )
         self._pump()
 
+    def step(self) -> None:
+        """Do what is due now: give up late observations, end workers that hang."""
+        now_s = self._clock.now_s()
+        for late in self._batcher.expire(now_s):
+            self._fail_late(late)
+        for worker in self._workers:
+            is_overdue = worker.running and now_s - worker.started_s > self._infer_timeout_s
+            if is_overdue and not worker.is_overdue:
+                worker.is_overdue = True
+                _log.error(
+                    "%s has worked on %d observations for more than %.1f s "
+                    "(policies.%s.infer_timeout_s) and is killed",
+                    worker.supervisor.name,
+                    len(worker.running),
+                    self._infer_timeout_s,
+                    self.name,
+                )
+                worker.supervisor.kill()
+
     def next_observation_in_s(self, stream: ChunkStream) -> float | None:
         """The pacing advice for this stream at this moment."""
         return self._batcher.next_observation_in_s(stream.number, self._clock.now_s())
@@ -269,12 +292,7 @@ class PolicyDriver:
                 now_s = self._clock.now_s()
                 batch = self._batcher.take(now_s)
                 for late in batch.expired:
-                    self._fail(
-                        late.payload,
-                        DeadlineExceededError(
-                            "the deadline of the observation passed before a worker was free"
-                        ),
-                    )
+                    self._fail_late(late)
                 if not batch.items and not batch.expired:
                     return
                 if batch.items:
@@ -327,6 +345,7 @@ class PolicyDriver:
     def _lost(self, index: int) -> None:
         worker = self._workers[index]
         requests, worker.running = worker.running, ()
+        worker.is_overdue = False
         for request in requests:
             self._fail(request, self._unavailable())
         if self.num_ready:
@@ -346,6 +365,14 @@ class PolicyDriver:
 
     def _retry_after_s(self) -> float:
         return min((w.supervisor.retry_after_s for w in self._workers), default=1.0)
+
+    def _fail_late(self, late: Waiting[_Request]) -> None:
+        self._fail(
+            late.payload,
+            DeadlineExceededError(
+                "the deadline of the observation passed before a worker was free"
+            ),
+        )
 
     def _fail(self, request: _Request, error: RobotSdkError, count: bool = True) -> None:
         if count:

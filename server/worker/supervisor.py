@@ -101,6 +101,11 @@ class Supervisor:
         if self._worker is not None:
             self._worker.send(header, body)
 
+    def kill(self) -> None:
+        """End a process that does not answer; another one follows, as after any death."""
+        if self._worker is not None:
+            self._worker.kill()
+
     async def stop(self) -> None:
         """End the process and do not start another."""
         self._stopping = True

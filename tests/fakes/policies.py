@@ -100,6 +100,15 @@ class DyingPolicy(StepPolicy):
         return super().infer(batch)
 
 
+class HangingPolicy(StepPolicy):
+    """Never answers an observation of control step 666."""
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        while any(item.control_step == 666 for item in batch):
+            SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 60.0)
+        return super().infer(batch)
+
+
 class BrokenPolicy:
     """Cannot be loaded."""
 

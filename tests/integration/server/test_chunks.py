@@ -151,8 +151,8 @@ def test_a4_control_goes_on_after_one_slow_inference(start_server: Start, connec
     chunks.observe(1)
     wait_until(lambda: running(robot.client) == 1)
     chunks.observe(2, deadline_s=0.3)
+    late = failure(chunks)  # while the worker is still busy with the first
     slow = chunks.inbox.until("chunk")
-    late = failure(chunks)
     chunks.observe(3)
     quick = chunks.inbox.until("chunk")
 
@@ -185,6 +185,30 @@ def test_a6_a_worker_killed_in_mid_inference_fails_it_and_comes_back(
     assert error.retry_after_s is not None
     assert chunks.inbox.until("chunk").sequence == 2
     assert running(robot.client) == 0
+    chunks.close()
+    robot.drop()
+
+
+@pytest.mark.faultinjection
+def test_a6_a_worker_that_hangs_is_ended_and_comes_back(
+    start_server: Start, connect: Connect
+) -> None:
+    server = start_server(toml("HangingPolicy") + "infer_timeout_s = 1.0\n")
+    robot = robot_on(server, connect)
+    chunks = robot.chunks()
+    chunks.opened()
+    hanging = worker_pid(server)
+
+    chunks.observe(1, control_step=666)
+    error = failure(chunks)
+    wait_until(lambda: robot.client.status().policies[0].ready_workers == 1)
+    chunks.observe(2)
+
+    assert isinstance(error, WorkerUnavailableError)
+    assert error.retry_after_s is not None
+    assert chunks.inbox.until("chunk").sequence == 2
+    assert worker_pid(server) != hanging
+    assert server.log.count("policies.fake.infer_timeout_s") == 1
     chunks.close()
     robot.drop()
 
@@ -407,6 +431,20 @@ def test_a_sequence_that_does_not_count_up_is_refused(robot: Robot) -> None:
     chunks.observe(5)
 
     assert isinstance(failure(chunks), OutOfOrderError)
+    chunks.close()
+
+
+def test_a_deadline_that_is_no_number_is_refused(robot: Robot) -> None:
+    chunks = robot.chunks()
+    chunks.opened()
+
+    chunks.observe(1, deadline_s=float("nan"))
+    error = failure(chunks)
+    chunks.observe(2, deadline_s=30.0)
+
+    assert type(error) is InvalidArgumentError
+    assert error.field == "deadline_s"
+    assert chunks.inbox.until("chunk").sequence == 2
     chunks.close()
 
 

@@ -84,6 +84,10 @@ def test_an_unknown_section_lists_the_near_ones() -> None:
         ({"episodes": {"lease_ttl_s": 3.0}}, r"episodes\.heartbeat_interval_s is 2\.0; allowed"),
         ({"server": 3}, r"server is a section"),
         ({"tls": {"key_file": "k"}}, "must be given together"),
+        (
+            {"policies": {"x": {"added_latency_s": 5.0, "infer_timeout_s": 5.0}}},
+            r"policies.x.infer_timeout_s is 5.0; allowed: more than .* \(5.0\)",
+        ),
     ],
 )
 def test_a_wrong_value_names_key_value_and_what_is_allowed(

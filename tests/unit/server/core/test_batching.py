@@ -55,6 +55,18 @@ def test_an_observation_whose_time_has_passed_is_given_up() -> None:
     assert [item.stream for item in batch.items] == [2]
 
 
+def test_an_observation_is_given_up_on_time_although_no_worker_is_free() -> None:
+    batcher: FifoBatcher[None] = FifoBatcher(max_batch=1)
+    batcher.add(waiting(1, 1, expires_at_s=5.0))
+    batcher.add(waiting(2, 1, expires_at_s=5.1))
+    batcher.add(waiting(3, 1))
+
+    assert [item.stream for item in batcher.expire(5.0)] == [1]
+    assert batcher.expire(5.0) == ()
+    assert taken(batcher, 5.0) == [(2, 1)]
+    assert taken(batcher, 5.0) == [(3, 1)]
+
+
 def test_a_stream_that_goes_takes_its_observation_with_it() -> None:
     batcher: FifoBatcher[None] = FifoBatcher(max_batch=1)
     batcher.add(waiting(1, 1))
