@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from robot_sdk.errors import BadModelOutputError
-from server.brain.interface import Event, Finished, Reasoning, Text, Timing, ToolCall, Usage
+from server.brain.interface import Event, Finished, Reasoning, Text, Timing, TokenUsage, ToolCall
 
 _FINISH_REASONS = ("stop", "length", "aborted")
 _MAX_COUNT = 2**32 - 1
@@ -58,9 +58,9 @@ def _check_text(field: str, value: Any) -> None:
 
 
 def _check_usage(usage: Any) -> None:
-    if not isinstance(usage, Usage):
-        raise _wrong("usage", usage, ("a Usage", "None"))
-    for field in dataclasses.fields(Usage):
+    if not isinstance(usage, TokenUsage):
+        raise _wrong("usage", usage, ("a TokenUsage", "None"))
+    for field in dataclasses.fields(TokenUsage):
         value = getattr(usage, field.name)
         if field.name == "estimated":
             if not isinstance(value, bool):

@@ -20,10 +20,10 @@ from server.brain.interface import (
     Text,
     TextPart,
     Timing,
+    TokenUsage,
     Tool,
     ToolCall,
     Turn,
-    Usage,
 )
 
 _EVENTS: dict[str, type[Event]] = {
@@ -73,7 +73,7 @@ def event_from_json(data: dict[str, Any]) -> Event:
     cls = _EVENTS[data["kind"]]
     if cls is Finished:
         usage = fields["usage"]
-        fields["usage"] = None if usage is None else Usage(**usage)
+        fields["usage"] = None if usage is None else TokenUsage(**usage)
         fields["timing"] = Timing(**fields["timing"])
     return cls(**fields)
 

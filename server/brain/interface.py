@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, Union
 
+from robot_sdk.messages import Sampling, TokenUsage
+
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "aborted"]
 
@@ -82,16 +84,6 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """What the client asked for; None leaves it to the engine."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    max_output_tokens: int | None = None
-    seed: int | None = None
-
-
-@dataclass(frozen=True)
 class Turn:
     """One decision to make: the whole conversation up to here, oldest message first."""
 
@@ -101,19 +93,6 @@ class Turn:
     tools: tuple[Tool, ...]
     sampling: Sampling
     slack_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Tokens of one turn. None is unknown, which differs from 0."""
-
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    computed_tokens: int | None = None
-    output_tokens: int | None = None
-    new_tokens: int | None = None
-    num_images: int | None = None
-    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +125,7 @@ class Finished:
     """The last event of a turn. `usage` None: the server estimates."""
 
     finish_reason: FinishReason = "stop"
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     timing: Timing = Timing()
 
 

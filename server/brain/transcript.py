@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from robot_sdk.api.v1 import brain_pb2, common_pb2
 from robot_sdk.errors import ContextLimitError, InvalidArgumentError
 from robot_sdk.images import image_id, read_header
-from server.brain.interface import ImagePart, Message, Role, TextPart, Tool, ToolCall, Usage
+from server.brain.interface import ImagePart, Message, Role, TextPart, TokenUsage, Tool, ToolCall
 from server.brain.tokens import message_tokens, num_images, text_tokens, tool_tokens
 
 #: A part costs memory and time however short its text is; a 64 MiB request could hold millions.
@@ -146,9 +146,9 @@ class Transcript:
             num_images=num_images(messages),
         )
 
-    def usage(self, draft: Draft, output: Output) -> Usage:
+    def usage(self, draft: Draft, output: Output) -> TokenUsage:
         """Estimated tokens of a turn; what was cached and computed is unknown."""
-        return Usage(
+        return TokenUsage(
             input_tokens=self._total_tokens + draft.prompt_tokens,
             output_tokens=output.tokens,
             new_tokens=draft.prompt_tokens,

@@ -15,9 +15,9 @@ from server.brain.interface import (
     Finished,
     Reasoning,
     Text,
+    TokenUsage,
     ToolCall,
     Turn,
-    Usage,
 )
 
 
@@ -77,7 +77,7 @@ class SloppyBrain:
             sys.exit(3)
         if text == "arguments":
             yield ToolCall("1", "drive", {"steps": 3})  # type: ignore[arg-type]
-            yield Finished("stop", Usage(input_tokens=1))
+            yield Finished("stop", TokenUsage(input_tokens=1))
         if text == "text":
             yield Text(5)  # type: ignore[arg-type]
         if text == "endless":

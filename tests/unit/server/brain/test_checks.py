@@ -6,7 +6,7 @@ import pytest
 
 from robot_sdk.errors import BadModelOutputError
 from server.brain.checks import check_event, event_bytes
-from server.brain.interface import Finished, Reasoning, Text, Timing, ToolCall, Usage
+from server.brain.interface import Finished, Reasoning, Text, Timing, TokenUsage, ToolCall
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from server.brain.interface import Finished, Reasoning, Text, Timing, ToolCall, 
         Text(""),
         Reasoning("拿 🤖"),
         ToolCall("1", "drive", '{"steps": 3}'),
-        Finished("length", Usage(input_tokens=0, num_images=2), Timing(prefill_s=0)),
+        Finished("length", TokenUsage(input_tokens=0, num_images=2), Timing(prefill_s=0)),
         Finished(),
     ],
 )
@@ -34,8 +34,8 @@ def test_what_the_interface_promises_passes(event: Any) -> None:
         (ToolCall("1", "drive", '"\ud800"'), "arguments_json"),
         (Finished("tool_calls"), "finish_reason"),  # type: ignore[arg-type]
         (Finished("stop", "many"), "usage"),  # type: ignore[arg-type]
-        (Finished("stop", Usage(input_tokens=-1)), "input_tokens"),
-        (Finished("stop", Usage(output_tokens=1.5)), "output_tokens"),  # type: ignore[arg-type]
+        (Finished("stop", TokenUsage(input_tokens=-1)), "input_tokens"),
+        (Finished("stop", TokenUsage(output_tokens=1.5)), "output_tokens"),  # type: ignore[arg-type]
         (Finished("stop", None, Timing(decode_s=float("nan"))), "decode_s"),
         (Finished("stop", None, Timing(prefill_s="x")), "prefill_s"),  # type: ignore[arg-type]
         ("hello", "event"),
