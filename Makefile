@@ -5,8 +5,6 @@ SHELL := /bin/bash
 
 PYTHON_IN_VENV := .venv/bin/python
 PYTEST_ARGS ?=
-# Most tests wait for a server or a lease rather than compute; a file's tests stay in one process.
-PARALLEL ?= -n 2 --dist loadfile
 BENCH_OUT := out/bench
 
 # Many small processes share the cores; one thread each keeps numpy and torch from fighting.
@@ -25,10 +23,10 @@ demo: setup ## two robots, one admission slot, real LIBERO-PRO tasks; leaves out
 	$(PYTHON_IN_VENV) -m sim demo
 
 test: setup ## every test but the long ones
-	$(PYTHON_IN_VENV) -m pytest $(PARALLEL) $(PYTEST_ARGS)
+	$(PYTHON_IN_VENV) -m pytest $(PYTEST_ARGS)
 
 test-long: setup ## every test, the long ones at full length
-	ROBOT_SDK_LONG=1 $(PYTHON_IN_VENV) -m pytest -m '' $(PARALLEL) $(PYTEST_ARGS)
+	ROBOT_SDK_LONG=1 $(PYTHON_IN_VENV) -m pytest -m '' $(PYTEST_ARGS)
 
 lint: setup protos-check ## style, types, import rule, wire contract
 	.venv/bin/ruff check .

@@ -27,19 +27,12 @@ def _required_markers() -> list[str]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    # Travels with the report from the process that ran the test to the one that counts.
-    report.user_properties.append(("markers", [marker.name for marker in item.iter_markers()]))
+    if report.when == "call" and report.passed:
+        _passed_by_marker.update(marker.name for marker in item.iter_markers())
     return report
 
 
-def pytest_runtest_logreport(report):
-    if report.when == "call" and report.passed:
-        _passed_by_marker.update(dict(report.user_properties)["markers"])
-
-
 def pytest_sessionfinish(session, exitstatus):
-    if hasattr(session.config, "workerinput"):
-        return  # one of several processes; the one that started them sees all reports
     if exitstatus == pytest.ExitCode.OK and any(
         _passed_by_marker[name] == 0 for name in _required_markers()
     ):
