@@ -35,7 +35,7 @@ lint: setup protos-check ## style, types, import rule, wire contract
 	.venv/bin/mypy --strict --python-version 3.10 robot_sdk
 	.venv/bin/mypy --strict server/core
 	.venv/bin/mypy server sim
-	.venv/bin/buf lint
+	.venv/bin/buf lint protos
 
 format: setup ## format the code and sort imports
 	.venv/bin/ruff check --fix --select I .
@@ -43,7 +43,7 @@ format: setup ## format the code and sort imports
 
 protos: setup ## regenerate robot_sdk/api/v1 from protos/
 	@tests/tools/generate_protos.sh
-	.venv/bin/buf lint
+	.venv/bin/buf lint protos
 
 protos-check: setup ## fail if robot_sdk/api/v1 is not what protos/ generates
 	@tests/tools/generate_protos.sh --check
