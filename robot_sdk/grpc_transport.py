@@ -24,6 +24,7 @@ from robot_sdk.observation_codec import EncodedObservation
 from robot_sdk.outbox import Outbox
 from robot_sdk.process import check_process
 from robot_sdk.timesync import ClockExchange
+from robot_sdk.transport import to_clock_exchange
 
 _PACKAGE = "robot_sdk.api.v1"
 
@@ -86,14 +87,7 @@ class GrpcTransport:
         sent_s = SYSTEM_CLOCK.now_s()
         request = control_pb2.ExchangeRequest(robot_sent_ns=to_ns(sent_s))
         response = self._call(self._exchange, request, timeout_s)
-        return ClockExchange(
-            robot_sent_s=sent_s,
-            server_received_s=response.server_received_ns * 1e-9,
-            server_sent_s=response.server_sent_ns * 1e-9,
-            robot_received_s=SYSTEM_CLOCK.now_s(),
-            server_boot_id=response.server_boot_id,
-            server_wall_unix_ns=response.server_wall_unix_ns,
-        )
+        return to_clock_exchange(sent_s, response, SYSTEM_CLOCK.now_s())
 
     def open_lease(self) -> GrpcLeaseStream:
         """Start EpisodeService.Run."""

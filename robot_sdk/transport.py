@@ -99,3 +99,17 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Break off everything that runs and free the connection. Never hangs."""
+
+
+def to_clock_exchange(
+    sent_s: float, response: control_pb2.ExchangeResponse, received_s: float
+) -> ClockExchange:
+    """The four time stamps of one round; `sent_s` and `received_s` are the robot's."""
+    return ClockExchange(
+        robot_sent_s=sent_s,
+        server_received_s=response.server_received_ns * 1e-9,
+        server_sent_s=response.server_sent_ns * 1e-9,
+        robot_received_s=received_s,
+        server_boot_id=response.server_boot_id,
+        server_wall_unix_ns=response.server_wall_unix_ns,
+    )

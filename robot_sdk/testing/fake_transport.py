@@ -15,6 +15,7 @@ from robot_sdk.observation_codec import EncodedObservation
 from robot_sdk.testing.fake_brain import FakeDecideSession
 from robot_sdk.testing.fake_server import FakeServer
 from robot_sdk.timesync import ClockExchange
+from robot_sdk.transport import to_clock_exchange
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -44,14 +45,7 @@ class FakeTransport:
         """One round of the four-timestamp exchange."""
         sent_s = SYSTEM_CLOCK.now_s()
         response = self.server.exchange(control_pb2.ExchangeRequest(robot_sent_ns=to_ns(sent_s)))
-        return ClockExchange(
-            robot_sent_s=sent_s,
-            server_received_s=response.server_received_ns * 1e-9,
-            server_sent_s=response.server_sent_ns * 1e-9,
-            robot_received_s=SYSTEM_CLOCK.now_s(),
-            server_boot_id=response.server_boot_id,
-            server_wall_unix_ns=response.server_wall_unix_ns,
-        )
+        return to_clock_exchange(sent_s, response, SYSTEM_CLOCK.now_s())
 
     def open_lease(self) -> FakeLeaseStream:
         """EpisodeService.Run."""
