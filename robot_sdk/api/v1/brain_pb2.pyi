@@ -140,20 +140,22 @@ class ToolCall(_message.Message):
     def __init__(self, tool_call_id: _Optional[str] = ..., name: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
 class DecideDone(_message.Message):
-    __slots__ = ("turn_index", "finish_reason", "usage", "timing", "engine", "model")
+    __slots__ = ("turn_index", "finish_reason", "usage", "timing", "engine", "model", "dropped_turns")
     TURN_INDEX_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     TIMING_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_TURNS_FIELD_NUMBER: _ClassVar[int]
     turn_index: int
     finish_reason: FinishReason
     usage: TokenUsage
     timing: BrainTiming
     engine: str
     model: str
-    def __init__(self, turn_index: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., timing: _Optional[_Union[BrainTiming, _Mapping]] = ..., engine: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
+    dropped_turns: int
+    def __init__(self, turn_index: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., timing: _Optional[_Union[BrainTiming, _Mapping]] = ..., engine: _Optional[str] = ..., model: _Optional[str] = ..., dropped_turns: _Optional[int] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
     __slots__ = ("input_tokens", "cached_tokens", "computed_tokens", "output_tokens", "new_tokens", "num_images", "estimated")
