@@ -175,7 +175,7 @@ class PolicyDriver:
         """End the workers; what waits or runs fails with CANCELLED."""
         self._stopping = True
         for stream in list(self._streams.values()):
-            waiting = self._batcher.remove_stream(stream.number)
+            waiting = self._batcher.withdraw(stream.number)
             if waiting is not None:
                 self._fail(waiting.payload, CancelledByServerError("the server is stopping"))
         for worker in self._workers:
@@ -208,7 +208,7 @@ class PolicyDriver:
     def close_stream(self, stream: ChunkStream) -> None:
         """Drop what the stream has waiting. What runs runs on, and its answer is dropped."""
         self._streams.pop(stream.number, None)
-        self._batcher.remove_stream(stream.number)
+        self._batcher.close_stream(stream.number)
 
     def submit(
         self,
@@ -351,7 +351,7 @@ class PolicyDriver:
         if self.num_ready:
             return
         for stream in list(self._streams.values()):
-            waiting = self._batcher.remove_stream(stream.number)
+            waiting = self._batcher.withdraw(stream.number)
             if waiting is not None:
                 self._fail(waiting.payload, self._unavailable())
 

@@ -71,8 +71,8 @@ def test_a_stream_that_goes_takes_its_observation_with_it() -> None:
     batcher: FifoBatcher[None] = FifoBatcher(max_batch=1)
     batcher.add(waiting(1, 1))
 
-    assert batcher.remove_stream(1) is not None
-    assert batcher.remove_stream(1) is None
+    assert batcher.close_stream(1) is not None
+    assert batcher.close_stream(1) is None
     assert len(batcher) == 0
 
 
@@ -103,7 +103,7 @@ def test_every_observation_is_answered_exactly_once(
             assert len(batch.items) <= max_batch
             answered += [item.sequence for item in (*batch.items, *batch.expired)]
         else:
-            removed = batcher.remove_stream(stream)
+            removed = batcher.close_stream(stream)
             answered += [removed.sequence] if removed else []
     while len(batcher):
         batch = batcher.take(0.0)
