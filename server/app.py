@@ -15,15 +15,14 @@ import grpc
 
 from robot_sdk.clock import SYSTEM_CLOCK, Clock, pause
 from robot_sdk.telemetry import Telemetry, no_telemetry, start
-from server.brain.worker_engine import WorkerEngine
-from server.config import Config, ConfigError, PolicySection
+from server.brain.build import build_brain
+from server.config import Config, ConfigError
 from server.core.admission import AdmissionPolicy, StaticCapAdmission, UnlimitedAdmission
-from server.core.batching import FifoBatcher
 from server.core.leases import LeaseTable
 from server.core.registry import EpisodeRegistry
 from server.metrics import PrometheusPage
+from server.policy.build import build_policy
 from server.policy.driver import PolicyDriver
-from server.policy.registry import factory_path
 from server.rpc import front_end
 from server.rpc.auth import Authenticator, check_exposure, load_tokens, warn_of_plain_tokens
 from server.rpc.brain_service import BrainServicer
@@ -34,10 +33,10 @@ from server.rpc.health import HealthUpdater
 from server.rpc.hub import EpisodeHub
 from server.rpc.policy_service import PolicyServicer
 from server.rpc.services import BrainTotals, Services
+from server.sections.policy import PolicySection
 
 _log = logging.getLogger(__name__)
 
-_DEMO_PLANNER = "server.brain.demo_planner:DemoPlanner"
 _BOOKKEEPING_S = 0.1
 #: After the drain, time for streams to carry their last message.
 _GOODBYE_S = 0.5
@@ -125,19 +124,7 @@ class App:
 
     def _services(self) -> Services:
         config = self._config
-        brain = None
-        if "brain" in config.server.roles:
-            own = config.brain.engine == "factory"
-            brain = WorkerEngine(
-                {
-                    "factory": config.brain.factory if own else _DEMO_PLANNER,
-                    "options": config.brain.options,
-                    "delay_s": config.brain.delay_s,
-                },
-                max_running=config.brain.max_running_turns,
-                max_output_bytes=config.brain.max_output_bytes,
-                clock=self._clock,
-            )
+        brain = build_brain(config, self._clock) if "brain" in config.server.roles else None
         policies = {}
         if "policy" in config.server.roles:
             policies = {name: self._policy(name, s) for name, s in config.policies.items()}
@@ -148,19 +135,10 @@ class App:
             if self._page is not None:
                 self._page.observe_chunk(name, service_s)
 
-        return PolicyDriver(
+        return build_policy(
             name,
-            {
-                "name": name,
-                "factory": factory_path(section.kind, section.factory),
-                "options": section.options,
-                "added_latency_s": section.added_latency_s,
-            },
-            batcher=FifoBatcher(section.max_batch),
-            num_workers=section.workers,
-            max_batch=section.max_batch,
+            section,
             max_message_bytes=self._config.server.max_message_bytes,
-            infer_timeout_s=section.infer_timeout_s,
             clock=self._clock,
             on_chunk=on_chunk,
         )

@@ -19,28 +19,16 @@ from typing import Any
 import tomllib
 
 from robot_sdk.errors import nearest
-from server.worker.factory import IMPORTABLE
-
-Options = dict[str, Any]
+from server.sections.admission import AdmissionSection
+from server.sections.brain import BrainSection
+from server.sections.openai import OpenAiSection
+from server.sections.policy import PolicySection
+from server.sections.vllm import VllmSection
+from server.setting import setting
 
 
 class ConfigError(ValueError):
     """A setting is unknown or wrong. The message names key, value and what is allowed."""
-
-
-def setting(
-    default: Any,
-    doc: str,
-    *,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: Sequence[str] = (),
-) -> Any:
-    """A dataclass field with its documentation and its bounds (inclusive)."""
-    metadata = {"doc": doc, "minimum": minimum, "maximum": maximum, "choices": tuple(choices)}
-    if isinstance(default, (dict, list)):
-        return field(default_factory=lambda: type(default)(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -126,78 +114,6 @@ class EpisodesSection:
 
 
 @dataclass(frozen=True)
-class AdmissionSection:
-    """Who comes in."""
-
-    policy: str = setting("unlimited", "Admission policy.", choices=("unlimited", "static-cap"))
-    cap: int | None = setting(
-        None, 'With policy "static-cap": most episodes inside at once. Absent: no cap.', minimum=0
-    )
-
-
-@dataclass(frozen=True)
-class BrainSection:
-    """The engine that decides."""
-
-    engine: str = setting(
-        "demo-planner",
-        "demo-planner needs no weights; factory is a planner of your own.",
-        choices=("demo-planner", "factory"),
-    )
-    factory: str = setting(
-        "",
-        'With engine "factory": `module:callable` that returns a server.brain.interface.Planner; '
-        + IMPORTABLE
-        + ".",
-    )
-    options: Options = setting({}, "Keyword arguments of the engine's factory.")
-    max_running_turns: int = setting(
-        16, "Turns worked on at once; others wait in order of arrival.", minimum=1, maximum=1024
-    )
-    delay_s: float = setting(
-        0.0,
-        "Added to every turn to stand for a slower model; reported as modelled.",
-        minimum=0.0,
-        maximum=3600.0,
-    )
-    max_output_bytes: int = setting(
-        4 * 1024 * 1024, "A turn that writes more is given up.", minimum=1024
-    )
-
-
-@dataclass(frozen=True)
-class PolicySection:
-    """One action policy. The section's name is the name that robots ask for."""
-
-    kind: str = setting(
-        "flow",
-        "flow is the small flow-matching network that comes with the project; factory is your own.",
-        choices=("flow", "factory"),
-    )
-    factory: str = setting(
-        "",
-        'With kind "factory": `module:callable` that returns a server.policy.interface.Policy; '
-        + IMPORTABLE
-        + ".",
-    )
-    options: Options = setting({}, "Keyword arguments of the policy's factory.")
-    workers: int = setting(1, "Worker processes.", minimum=1, maximum=64)
-    max_batch: int = setting(16, "Most observations in one inference.", minimum=1, maximum=256)
-    added_latency_s: float = setting(
-        0.0,
-        "Added to every inference to stand for a slower model; reported as modelled.",
-        minimum=0.0,
-        maximum=60.0,
-    )
-    infer_timeout_s: float = setting(
-        60.0,
-        "A worker that takes longer for one batch, added_latency_s included, is killed and "
-        "started again; its observations fail.",
-        minimum=0.1,
-    )
-
-
-@dataclass(frozen=True)
 class TelemetrySection:
     """Spans and metrics."""
 
@@ -220,6 +136,8 @@ class Config:
     episodes: EpisodesSection = field(default_factory=EpisodesSection)
     admission: AdmissionSection = field(default_factory=AdmissionSection)
     brain: BrainSection = field(default_factory=BrainSection)
+    vllm: VllmSection = field(default_factory=VllmSection)
+    openai: OpenAiSection = field(default_factory=OpenAiSection)
     policies: dict[str, PolicySection] = field(
         default_factory=lambda: {"flow-libero": PolicySection()}
     )

@@ -8,8 +8,8 @@ in a worker process (`engine = "factory"`, `factory = "module:callable"`).
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, Union
 
@@ -84,8 +84,31 @@ class Tool:
 
 
 @dataclass(frozen=True)
+class StoredImage:
+    """A picture as it came: `encoding` is an ImageEncoding of the wire, size in pixels."""
+
+    encoding: int
+    height: int
+    width: int
+    data: bytes
+
+
+@dataclass(frozen=True)
 class Turn:
-    """One decision to make: the whole conversation up to here, oldest message first."""
+    """One decision to make.
+
+    Attributes:
+        messages: The whole conversation up to here, oldest message first.
+        num_new_messages: How many at the end of `messages` are new in this turn. What comes before
+            them is what the engine's own record of the episode says, if it keeps one.
+        images: Bytes of the pictures in the new messages, by image id. An engine that keeps none
+            of an earlier turn asks `find_image`.
+        find_image: Any picture of this episode by its id, None if there is none.
+        slack_s: Seconds until the robot runs out of things to do; None is unknown.
+        deadline_s: Seconds the client will wait from now; None is no bound.
+        trace_headers: W3C trace context (traceparent, tracestate) of the turn, for engines that
+            record spans of their own. Empty: not traced.
+    """
 
     episode_id: str
     turn_index: int
@@ -93,6 +116,16 @@ class Turn:
     tools: tuple[Tool, ...]
     sampling: Sampling
     slack_s: float | None = None
+    num_new_messages: int = 0
+    images: Mapping[str, StoredImage] = field(default_factory=dict)
+    find_image: Callable[[str], StoredImage | None] = lambda _: None
+    deadline_s: float | None = None
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        """What this turn adds."""
+        return self.messages[len(self.messages) - self.num_new_messages :]
 
 
 @dataclass(frozen=True)
@@ -122,11 +155,18 @@ class Reasoning:
 
 @dataclass(frozen=True)
 class Finished:
-    """The last event of a turn. `usage` None: the server estimates."""
+    """The last event of a turn.
+
+    Attributes:
+        usage: None: the server estimates.
+        dropped_turns: Turns that were taken out of the conversation before this one, because it had
+            become too long for the model.
+    """
 
     finish_reason: FinishReason = "stop"
     usage: TokenUsage | None = None
     timing: Timing = Timing()
+    dropped_turns: int = 0
 
 
 Event = Union[Text, Reasoning, ToolCall, Finished]
@@ -141,6 +181,25 @@ class EngineInfo:
     max_context_tokens: int | None = None
     accepts_images: bool = True
     reports_cached_tokens: bool = False
+    pool_blocks: int | None = None
+    block_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class EngineLoad:
+    """Newest gauges and counters of an engine; None is not told by it.
+
+    `kv_cache_usage` is the share of the pool that running requests hold, 0 to 1: prefixes of idle
+    episodes are not in it. Totals count since the engine started.
+    """
+
+    kv_cache_usage: float | None = None
+    requests_running: int | None = None
+    requests_waiting: int | None = None
+    preemptions_total: int | None = None
+    prompt_tokens_total: int | None = None
+    cached_tokens_total: int | None = None
+    generated_tokens_total: int | None = None
 
 
 class BrainEngine(Protocol):
@@ -160,6 +219,10 @@ class BrainEngine(Protocol):
     @property
     def num_waiting(self) -> int: ...
 
+    @property
+    def load(self) -> EngineLoad | None:
+        """What the engine last said of itself. None: it says nothing."""
+
     async def start(self) -> None:
         """Start loading; returns before it has finished."""
 
@@ -172,7 +235,16 @@ class BrainEngine(Protocol):
         """Work on a turn; the last event is Finished.
 
         Closing the generator cancels the turn. Raises robot_sdk.errors classes only.
+
+        Whoever keeps a record of the episode adds this turn to it at `commit` and not before: a
+        turn that was not committed may be asked for again, from the same conversation.
         """
+
+    def commit(self, episode_id: str, turn_index: int) -> None:
+        """The turn that finished last counts. Called before the next turn of the episode."""
+
+    def end_episode(self, episode_id: str) -> None:
+        """Forget the episode. Called once; also for one that never had a turn."""
 
 
 class Planner(Protocol):

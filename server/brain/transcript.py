@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from robot_sdk.api.v1 import brain_pb2, common_pb2
 from robot_sdk.errors import ContextLimitError, InvalidArgumentError
 from robot_sdk.images import image_id, read_header
-from server.brain.interface import ImagePart, Message, Role, TextPart, TokenUsage, Tool, ToolCall
+from robot_sdk.messages import TokenUsage
+from server.brain.interface import (
+    ImagePart,
+    Message,
+    Role,
+    StoredImage,
+    TextPart,
+    Tool,
+    ToolCall,
+)
 from server.brain.tokens import message_tokens, num_images, text_tokens, tool_tokens
 
 #: A part costs memory and time however short its text is; a 64 MiB request could hold millions.
@@ -29,16 +38,6 @@ _ROLES: dict[int, Role] = {
     brain_pb2.ROLE_USER: "user",
     brain_pb2.ROLE_TOOL: "tool",
 }
-
-
-@dataclass(frozen=True)
-class StoredImage:
-    """A picture as it came."""
-
-    encoding: int
-    height: int
-    width: int
-    data: bytes
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,16 @@ class WorkerEngine:
         return len(self._waiting)
 
     @property
+    def load(self) -> None:
+        """A planner has no pool and says nothing."""
+
+    def commit(self, episode_id: str, turn_index: int) -> None:
+        """Nothing to do: a planner gets the whole conversation at every turn."""
+
+    def end_episode(self, episode_id: str) -> None:
+        """Nothing to do: a planner keeps nothing."""
+
+    @property
     def worker_pid(self) -> int | None:
         return self._supervisor.pid
 

@@ -6,11 +6,12 @@ import asyncio
 import math
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import grpc
 
-from robot_sdk.api.v1 import brain_pb2, brain_pb2_grpc
+from robot_sdk.api.v1 import brain_pb2, brain_pb2_grpc, common_pb2
 from robot_sdk.clock import Clock, to_ns
 from robot_sdk.errors import (
     BadModelOutputError,
@@ -131,6 +132,11 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             tools=tools,
             sampling=_sampling(request.sampling),
             slack_s=request.slack_s if request.HasField("slack_s") else None,
+            num_new_messages=len(draft.messages),
+            images=draft.images,
+            find_image=live.transcript.image,
+            deadline_s=request.deadline_s if request.HasField("deadline_s") else None,
+            trace_headers=_trace_headers(request.trace),
         )
         await context.write(_accepted(received_s, replayed=False))
         text: list[str] = []
@@ -165,12 +171,11 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         _check_ids(tool_calls)
         output = Output("".join(text), "".join(reasoning), tuple(tool_calls))
         if finished.usage is None:
-            finished = Finished(
-                finished.finish_reason, live.transcript.usage(draft, output), finished.timing
-            )
+            finished = replace(finished, usage=live.transcript.usage(draft, output))
         record = TurnRecord(output.reasoning, output.text, output.tool_calls, finished)
         live.turns.commit(attempt, record)
         live.transcript.append(draft, output)
+        engine.commit(live.episode_id, request.turn_index)
         self._services.brain_totals.committed += 1
         return record, first_s
 
@@ -206,7 +211,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             record.reasoning,
             record.text,
             record.tool_calls,
-            Finished(record.finished.finish_reason, record.finished.usage, Timing()),
+            replace(record.finished, timing=Timing()),
         )
         await context.write(
             self._done(request.turn_index, replayed, received_s, self._clock.now_s(), None)
@@ -249,6 +254,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
                 ),
                 engine=engine.info.engine,
                 model=engine.info.model,
+                dropped_turns=record.finished.dropped_turns,
             )
         )
 
@@ -297,6 +303,11 @@ async def _draft(live: LiveEpisode, request: brain_pb2.DecideRequest) -> Draft:
     return await asyncio.to_thread(
         live.transcript.draft, request.turn_index, request.new_messages, request.tools
     )
+
+
+def _trace_headers(trace: common_pb2.TraceContext) -> dict[str, str]:
+    headers = {"traceparent": trace.traceparent, "tracestate": trace.tracestate}
+    return {name: value for name, value in headers.items() if value}
 
 
 def _sampling(sampling: brain_pb2.Sampling) -> Sampling:

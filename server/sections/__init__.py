@@ -1,0 +1,1 @@
+"""Sections of the configuration, one per file. `server.config` puts them together."""
