@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 PYTHON_IN_VENV := .venv/bin/python
 PYTEST_ARGS ?=
+# Test processes. The tests of one file stay in one process, in order.
+TEST_PROCESSES ?= 2
 BENCH_OUT := out/bench
 
 # Many small processes share the cores; one thread each keeps numpy and torch from fighting.
@@ -23,7 +25,7 @@ demo: setup ## two robots, one admission slot, real LIBERO-PRO tasks; leaves out
 	$(PYTHON_IN_VENV) -m sim demo
 
 test: setup ## every test but the long ones
-	$(PYTHON_IN_VENV) -m pytest $(PYTEST_ARGS)
+	$(PYTHON_IN_VENV) -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 test-long: setup ## every test, the long ones at full length
 	ROBOT_SDK_LONG=1 $(PYTHON_IN_VENV) -m pytest -m '' $(PYTEST_ARGS)

@@ -27,14 +27,38 @@ def _required_markers() -> list[str]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    if report.when == "call" and report.passed:
-        _passed_by_marker.update(marker.name for marker in item.iter_markers())
+    # With several test processes the report is all that reaches the one that counts.
+    report.markers = sorted({marker.name for marker in item.iter_markers()})
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(config, report):
+    """A report travels between test processes as UTF-8; what a test logged may not be."""
+    return _encodable((yield))
+
+
+def _encodable(value):
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_encodable(item) for item in value)
+    return value
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.passed:
+        _passed_by_marker.update(report.markers)
+
+
 def pytest_sessionfinish(session, exitstatus):
-    if exitstatus == pytest.ExitCode.OK and any(
-        _passed_by_marker[name] == 0 for name in _required_markers()
+    is_one_of_several = hasattr(session.config, "workerinput")
+    if (
+        not is_one_of_several
+        and exitstatus == pytest.ExitCode.OK
+        and any(_passed_by_marker[name] == 0 for name in _required_markers())
     ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
