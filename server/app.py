@@ -71,7 +71,7 @@ class App:
         warn_of_plain_tokens(config.server.host, authenticator, bool(config.tls.certificate_file))
         telemetry = self._telemetry()
         services = self._services()
-        hub = self._hub(telemetry)
+        hub = self._hub(services, telemetry)
         health = HealthUpdater(hub, services)
         server, port = self._front_end(hub, services, health, authenticator, telemetry)
         self._install_signals(hub)
@@ -107,7 +107,7 @@ class App:
             return no_telemetry()
         return start(section.service, section.run_folder or None, section.otlp_endpoint or None)
 
-    def _hub(self, telemetry: Telemetry) -> EpisodeHub:
+    def _hub(self, services: Services, telemetry: Telemetry) -> EpisodeHub:
         config = self._config
         admission: AdmissionPolicy = UnlimitedAdmission()
         if config.admission.policy == StaticCapAdmission.name:
@@ -120,7 +120,16 @@ class App:
             max_waiting=config.episodes.max_waiting,
             max_duration_s=config.episodes.max_duration_s,
         )
-        return EpisodeHub(registry, config.episodes, self.boot_id, self._clock, telemetry)
+        brain = services.brain
+        return EpisodeHub(
+            registry,
+            config.episodes,
+            self.boot_id,
+            self._clock,
+            telemetry,
+            on_episode_end=brain.end_episode if brain else lambda _: None,
+            max_context_tokens=lambda: brain.info.max_context_tokens if brain else None,
+        )
 
     def _services(self) -> Services:
         config = self._config

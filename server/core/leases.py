@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from robot_sdk.errors import (
+    ContextLimitError,
     EpisodeEndedError,
     EpisodeLostError,
     EpisodeUnknownError,
@@ -39,6 +40,7 @@ class EndCause(enum.Enum):
     LEASE_EXPIRED = "lease expired"
     ENDED_BY_OPERATOR = "ended by an operator"
     MAX_DURATION = "ran longer than episodes.max_duration_s"
+    CONTEXT_LIMIT = "its conversation reached the model's context limit"
     SHUTDOWN = "server shut down"
     FAULT = "a fault of the server"
 
@@ -111,6 +113,13 @@ def ended_error(episode_id: str, cause: EndCause) -> RobotSdkError:
     if cause is EndCause.LEASE_EXPIRED:
         return LeaseExpiredError(
             "no heartbeat came within the lease time, so the episode was ended",
+            field="episode_id",
+            value=episode_id,
+            hint="start a new episode",
+        )
+    if cause is EndCause.CONTEXT_LIMIT:
+        return ContextLimitError(
+            f"the episode has ended: {cause.value}",
             field="episode_id",
             value=episode_id,
             hint="start a new episode",

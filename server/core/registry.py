@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from robot_sdk.errors import InvalidArgumentError, OverloadedError
+from robot_sdk.messages import TokenUsage
 from server.core import drain as drains
 from server.core.admission import (
     ActiveEpisode,
@@ -146,6 +147,11 @@ class EpisodeRegistry:
         if cause is EndCause.LEASE_EXPIRED:
             self._expired_total += 1
         return episode
+
+    def record_turn(
+        self, episode_id: str, usage: TokenUsage, now_s: float, is_rebuild: bool = False
+    ) -> None:
+        """A turn of an admitted episode was committed."""
 
     def begin_drain(self, now_s: float, deadline_s: float, reason: str) -> Drain:
         self._drain = drains.begin(now_s, deadline_s, reason, self._drain)

@@ -7,13 +7,14 @@ expiry and admission; every change that may free or take a place is followed by 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from robot_sdk.api.v1 import common_pb2, episode_pb2
 from robot_sdk.clock import Clock, pause
 from robot_sdk.errors import (
     CancelledByServerError,
+    ContextLimitError,
     FencedError,
     RobotSdkError,
     to_detail,
@@ -75,7 +76,14 @@ class LiveEpisode:
 
 
 class EpisodeHub:
-    """See the module."""
+    """See the module.
+
+    Args:
+        on_episode_end: Told the id of every admitted episode that is no more, once, after its calls
+            were stopped; for example an engine that forgets its conversation.
+        max_context_tokens: The longest conversation the brain takes, asked at every admission
+            because an engine may know it only once it has loaded. None: no limit, or unknown.
+    """
 
     def __init__(
         self,
@@ -84,12 +92,16 @@ class EpisodeHub:
         boot_id: str,
         clock: Clock,
         telemetry: Telemetry,
+        on_episode_end: Callable[[str], None] = lambda _: None,
+        max_context_tokens: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.registry = registry
         self.boot_id = boot_id
         self._settings = settings
         self._clock = clock
         self._telemetry = telemetry
+        self._on_episode_end = on_episode_end
+        self._max_context_tokens = max_context_tokens
         self._live: dict[str, LiveEpisode] = {}
 
     def __iter__(self) -> Iterator[LiveEpisode]:
@@ -137,6 +149,7 @@ class EpisodeHub:
             self.registry.end(episode_id, EndCause.FAULT, self._clock.now_s())
         if live is not None:
             live.mailbox.finish(_revoked(ended_error(episode_id, EndCause.FAULT)))
+            self._forget(live.lease)
 
     def open(
         self, info: EpisodeInfo, trace: common_pb2.TraceContext
@@ -218,6 +231,35 @@ class EpisodeHub:
         self.step()
         return live
 
+    def end_by_context_limit(self, live: LiveEpisode, error: ContextLimitError) -> None:
+        """End an episode whose next turn would pass the model's limit; its robot gets Revoked.
+
+        The slot is free and the next one in line is told before this returns. Called by the handler
+        of the turn after its own ActiveCall is done, so that the handler can still answer `error`;
+        other calls of the episode are stopped. Without effect if the episode has ended meanwhile.
+        """
+        if self.registry.leases.get(live.episode_id) is None:
+            return
+        cause = EndCause.CONTEXT_LIMIT
+        lease = self.registry.end(live.episode_id, cause, self._clock.now_s())
+        self._close(lease, cause, error, reason=error.message)
+        self.step()
+
+    def turn_committed(self, live: LiveEpisode, record: TurnRecord, now_s: float) -> None:
+        """A turn counts: tell the prefix ledger and the admission policy what it used.
+
+        Called once for each turn, after its commit, never for a replay. A fault in counting is
+        logged: the robot gets its answer.
+        """
+        usage = record.finished.usage
+        if usage is None or self.registry.leases.get(live.episode_id) is None:
+            return
+        is_rebuild = record.finished.dropped_turns > 0
+        try:
+            self.registry.record_turn(live.episode_id, usage, now_s, is_rebuild=is_rebuild)
+        except Exception:
+            _log.exception("a turn of episode %s is not counted", _short(live.episode_id))
+
     def authorise(self, reference: common_pb2.EpisodeRef) -> LiveEpisode:
         """The admitted episode a call belongs to. Raises what LeaseTable.authorise raises."""
         lease = self.registry.leases.authorise(plain_reference(reference))
@@ -271,7 +313,9 @@ class EpisodeHub:
     def _tell_admitted(self, live: LiveEpisode) -> None:
         lease = live.lease
         limits = episode_pb2.EpisodeLimits(
-            max_turns=self._settings.max_turns, max_duration_s=self._settings.max_duration_s
+            max_turns=self._settings.max_turns,
+            max_duration_s=self._settings.max_duration_s,
+            max_context_tokens=self._max_context_tokens() if lease.info.uses_brain else None,
         )
         queued_s = lease.queued_s(self._clock.now_s())
         live.mailbox.put(
@@ -323,6 +367,7 @@ class EpisodeHub:
         live.mailbox.finish(_revoked(error))
         for call in list(live.calls):
             call.stop(CancelledByServerError(error.message, field=error.field, value=error.value))
+        self._forget(lease)
         now_s = self._clock.now_s()
         words = cause.value + (f": {reason}" if reason else "")
         _log.info("episode %s: %s", _short(lease.episode_id), one_line(words, _MAX_LOGGED_CHARS))
@@ -330,6 +375,14 @@ class EpisodeHub:
             self._record_span(lease, now_s, outcome, reason or cause.value, live.trace)
         except Exception:
             _log.exception("the span of episode %s is not recorded", _short(lease.episode_id))
+
+    def _forget(self, lease: Episode) -> None:
+        if lease.admitted_s is None:
+            return
+        try:
+            self._on_episode_end(lease.episode_id)
+        except Exception:
+            _log.exception("the end of episode %s is not passed on", _short(lease.episode_id))
 
     def _record_span(
         self,
