@@ -8,7 +8,8 @@ import logging
 import sys
 from pathlib import Path
 
-from robot_sdk.errors import RobotSdkError
+from robot_sdk.errors import RobotSdkError, nearest
+from server import commands
 from server import config as configuration
 from server.config import Config, ConfigError
 from server.worker.allocator import keep_freed_memory
@@ -18,7 +19,15 @@ EXIT_LOAD = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0 after a drain, 2 for a wrong configuration or a port in use, 3 when a model cannot load."""
+    """Serve, or run a command.
+
+    Returns:
+        Of serving: 0 after a drain, 2 for a wrong configuration or a port in use, 3 when a model
+        cannot load. Of a command: see `server.commands.run`.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and not arguments[0].startswith("-"):
+        return _command(arguments[0], arguments[1:])
     args = _parser().parse_args(arguments)
     try:
         config = configuration.load(args.config, args.set)
@@ -29,6 +38,19 @@ def main(arguments: list[str] | None = None) -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _command(name: str, arguments: list[str]) -> int:
+    if name not in commands.COMMANDS:
+        near = nearest(name, commands.COMMANDS)
+        print(
+            f"error: there is no command {name!r}; known: {', '.join(commands.COMMANDS)}"
+            + (f"; did you mean {near[0]}?" if near else "")
+            + ". Without a command it serves; see --help.",
+            file=sys.stderr,
+        )
+        return EXIT_USAGE
+    return commands.run(name, arguments)
 
 
 def _serve(config: Config, ready_file: Path | None) -> int:
@@ -72,7 +94,10 @@ def _serve(config: Config, ready_file: Path | None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m server", description="Serves brain and action policies to robots."
+        prog="python -m server",
+        description="Serves brain and action policies to robots.",
+        epilog="commands (each has its own --help; without one it serves):\n" + commands.listing(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML configuration")
     parser.add_argument(
