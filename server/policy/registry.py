@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 #: Factories of the policies that come with the project, by `kind`.
-BUILT_IN = {"flow": "server.policy.flow_adapter:FlowAdapter"}
+BUILT_IN = {
+    "flow": "server.policy.flow_adapter:FlowAdapter",
+    "pi05": "server.policy.pi05.factory:create",
+}
 
 
 def factory_path(kind: str, factory: str) -> str:
