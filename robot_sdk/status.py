@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-import grpc
-
-from robot_sdk.api.v1 import fleet_pb2, fleet_pb2_grpc
-from robot_sdk.channel import ChannelConfig, TlsConfig, auth_metadata, open_channel
+from robot_sdk import operator_access
+from robot_sdk.api.v1 import fleet_pb2
 from robot_sdk.errors import InvalidArgumentError
-from robot_sdk.grpc_errors import translate
 from robot_sdk.plain_text import one_line
 
 DESCRIPTION = """\
@@ -27,20 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="HOST:PORT", help="address of the server")
     parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
     parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="of --watch")
-    # Not the token itself: other users of the machine can read a command line.
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="file that holds the token")
-    parser.add_argument(
-        "--ca-file", type=Path, metavar="FILE", help="connect with TLS; trust this authority (PEM)"
-    )
-    parser.add_argument(
-        "--client-certificate-file",
-        type=Path,
-        metavar="FILE",
-        help="connect with TLS and show this certificate (PEM), where the server wants one",
-    )
-    parser.add_argument(
-        "--client-key-file", type=Path, metavar="FILE", help="private key of that certificate (PEM)"
-    )
+    operator_access.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,27 +37,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError(
             "too short", field="--interval", value=arguments.interval, allowed=("0.1 or more",)
         )
-    tls = _tls(arguments)
-    token = _read_token(arguments.token_file)
-    channel = open_channel(ChannelConfig(arguments.target, tls), sends_token=token is not None)
-    try:
-        with channel:
-            stub = fleet_pb2_grpc.FleetServiceStub(channel)
-            if not arguments.watch:
-                response = stub.Status(
-                    fleet_pb2.StatusRequest(include_episodes=True),
-                    timeout=_TIMEOUT_S,
-                    metadata=auth_metadata(token),
-                )
-                sys.stdout.write(render_status(response.status) + "\n")
-                return 0
-            request = fleet_pb2.WatchRequest(interval_s=arguments.interval, include_episodes=True)
-            for update in stub.Watch(request, metadata=auth_metadata(token)):
-                sys.stdout.write(_CLEAR_SCREEN + render_status(update.status) + "\n")
-                sys.stdout.flush()
+    with operator_access.open_fleet(arguments.target, arguments) as fleet:
+        if not arguments.watch:
+            response = fleet.stub.Status(
+                fleet_pb2.StatusRequest(include_episodes=True),
+                timeout=_TIMEOUT_S,
+                metadata=fleet.metadata,
+            )
+            sys.stdout.write(render_status(response.status) + "\n")
             return 0
-    except grpc.RpcError as error:
-        raise translate(error, arguments.target) from None
+        request = fleet_pb2.WatchRequest(interval_s=arguments.interval, include_episodes=True)
+        for update in fleet.stub.Watch(request, metadata=fleet.metadata):
+            sys.stdout.write(_CLEAR_SCREEN + render_status(update.status) + "\n")
+            sys.stdout.flush()
+        return 0
 
 
 def render_status(status: fleet_pb2.FleetStatus) -> str:
@@ -150,27 +126,3 @@ def _episode_line(
         f"{episode:<16}  {robot:<14}  {phase:<9}  {age:>7}  {lease:>7}  {turns:>5}  {chunks:>6}  "
         f"{buffered:>8}  {task}"
     ).rstrip()
-
-
-def _tls(arguments: argparse.Namespace) -> TlsConfig | None:
-    certificate, key = arguments.client_certificate_file, arguments.client_key_file
-    if (certificate is None) != (key is None):
-        raise InvalidArgumentError(
-            "a client certificate needs its private key",
-            field="--client-key-file" if key is None else "--client-certificate-file",
-            hint="give --client-certificate-file and --client-key-file, or none of them",
-        )
-    if arguments.ca_file is None and certificate is None:
-        return None
-    return TlsConfig(arguments.ca_file, certificate, key)
-
-
-def _read_token(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(
-            f"cannot be read: {error}", field="--token-file", value=path
-        ) from None
