@@ -125,6 +125,19 @@ class ActionSource(Protocol):
         """
 
 
+@runtime_checkable
+class WantsPhase(Protocol):
+    """A source whose first tick should fall on a certain moment. Optional; real time only."""
+
+    @property
+    def grid_phase_s(self) -> float | None:
+        """A moment, on the control loop's clock, that the grid of ticks should go through.
+
+        Read once, when the source is accepted. The loop then delays its grid by less than one
+        period before the source's first tick. None: the grid may stay as it is.
+        """
+
+
 @dataclass(frozen=True)
 class SourceStatus:
     """What a scheduler may know about a running source. None: does not apply or unknown."""

@@ -113,6 +113,17 @@ class ChunkBuffer:
             count += 1
         return count
 
+    def leading_rows(self, step: int, num_steps: int) -> NDArray[np.float32] | None:
+        """The rows from `step` on without a gap, at most `num_steps`. They stay in the buffer.
+
+        Returns shape (n, action_dim), n >= 1; None if there is none.
+        """
+        count = min(num_steps, self.remaining(step))
+        if count < 1:
+            return None
+        rows = [self._rows[step + i].value for i in range(count)]
+        return np.stack(rows).astype(np.float32)
+
     def clear(self) -> None:
         """Forget everything: a new instruction or episode begins."""
         self._rows = {}

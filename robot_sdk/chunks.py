@@ -26,6 +26,9 @@ class PolicyObservation:
         buffered_steps: Rows that the robot can still execute without this answer.
         deadline_s: Seconds from sending within which the answer is of use. None: no deadline.
         trace: Trace context of the request's span, None without telemetry.
+        committed_actions: Rows of `control_step` and the steps after it that will be executed
+            whatever the answer says, shape (n, action_dim), float32; for policies that continue a
+            chunk in progress. None: there are none, or the policy has no use for them.
     """
 
     sequence: int
@@ -34,6 +37,7 @@ class PolicyObservation:
     buffered_steps: int
     deadline_s: float | None = None
     trace: common_pb2.TraceContext | None = None
+    committed_actions: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from robot_sdk.action_source import (
     SourceKind,
     SourceStatus,
     Tick,
+    WantsPhase,
 )
 from robot_sdk.errors import DeadlineExceededError, InvalidArgumentError
 from robot_sdk.estop import EstopLatch
@@ -55,6 +57,7 @@ class SourceRun:
         reporter: The source again if it can report its status.
         epoch: Epoch of the emergency stop in which it was accepted, and may act.
         timeout_s: Seconds from its first tick after which it is ended. None: no limit.
+        grid_phase_s: Moment that the grid should go through before its first tick. None: as it is.
         report: Set when it has ended.
         error: What ended it; None if it ended by `Done`.
     """
@@ -65,6 +68,7 @@ class SourceRun:
     reporter: ReportsStatus | None
     epoch: int
     timeout_s: float | None = None
+    grid_phase_s: float | None = None
     is_cancelled: bool = False
     report: SourceReport | None = None
     error: Exception | None = None
@@ -115,6 +119,8 @@ class ControlCore:
         self._idle_ticks = 0
         self._policy_steps = 0
         self._scripted_steps = 0
+        self._num_grid_shifts = 0
+        self._grid_shift_s = 0.0
         self._robot_error = ""
 
     @property
@@ -141,6 +147,7 @@ class ControlCore:
             InvalidArgumentError: Another source is active.
         """
         name, kind = source.name, source.kind
+        phase_s = source.grid_phase_s if isinstance(source, WantsPhase) else None
         with self._lock:
             epoch = self._estop.enter()
             if self._run is not None:
@@ -151,8 +158,22 @@ class ControlCore:
                 )
             # Looked up once: a protocol check costs as much as the rest of a tick.
             reporter = source if isinstance(source, ReportsStatus) else None
-            self._run = SourceRun(source, name, kind, reporter, epoch, timeout_s)
+            self._run = SourceRun(source, name, kind, reporter, epoch, timeout_s, phase_s)
             return self._run
+
+    def take_grid_phase_s(self) -> float | None:
+        """Where the source that has not begun yet wants the grid. Given once, then None."""
+        run = self._run
+        if run is None or run.grid_phase_s is None or run.first_step is not None:
+            return None
+        phase_s, run.grid_phase_s = run.grid_phase_s, None
+        return phase_s if math.isfinite(phase_s) else None
+
+    def grid_shifted(self, delay_s: float) -> None:
+        """The grid was moved later for a source that is about to begin."""
+        with self._lock:
+            self._num_grid_shifts += 1
+            self._grid_shift_s += delay_s
 
     def cancel(self, run: SourceRun) -> None:
         """End a run whose caller no longer waits: at most one more action."""
@@ -261,6 +282,8 @@ class ControlCore:
                 settling_ticks=total.settling,
                 idle_ticks=self._idle_ticks,
                 overrun_ticks=total.overrun,
+                num_grid_shifts=self._num_grid_shifts,
+                grid_shift_s=self._grid_shift_s,
                 tool="" if run is None else run.name,
                 buffered_steps=self._status.buffered_steps,
                 steps_left=self._status.steps_left,

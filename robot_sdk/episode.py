@@ -67,12 +67,20 @@ class PacingAdvice:
     """When the action tier would like this robot to ask.
 
     Attributes:
-        grid_shift_s: Shift of the control grid before the next policy tool's first tick.
+        grid_shift_s: Where the control grid should go through, from the moment of receipt. Followed
+            before the next policy's first tick.
         sustainable_control_hz: Rate that the tier can carry. None: the robot's own is fine.
+        received_s: When it came, on the monotonic clock of this process.
     """
 
     grid_shift_s: float
     sustainable_control_hz: float | None
+    received_s: float
+
+    @property
+    def grid_phase_s(self) -> float:
+        """A moment that the grid of ticks should go through."""
+        return self.received_s + self.grid_shift_s
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,7 @@ class Episode:
         on_exchange: Callable[[ClockExchange], None],
         on_admitted: Callable[[episode_pb2.Admitted], ServerInfo],
         on_over: Callable[[Episode], None],
+        round_trip_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._transport = transport
         self._request = request
@@ -119,6 +128,7 @@ class Episode:
         self._on_exchange = on_exchange
         self._on_admitted = on_admitted
         self._on_over = on_over
+        self._round_trip_s = round_trip_s
         self._pid = os.getpid()
         self._calls = EpisodeCalls()
         self._lease: LeaseClient | None = None
@@ -236,10 +246,13 @@ class Episode:
     @property
     def pacing(self) -> PacingAdvice | None:
         """The server's last advice, None so far."""
-        wire = None if self._lease is None else self._lease.pacing
-        if wire is None:
+        lease = self._lease
+        if lease is None or lease.pacing is None or lease.pacing_received_s is None:
             return None
-        return PacingAdvice(wire.grid_shift_s, optional(wire, "sustainable_control_hz"))
+        wire = lease.pacing
+        return PacingAdvice(
+            wire.grid_shift_s, optional(wire, "sustainable_control_hz"), lease.pacing_received_s
+        )
 
     @property
     def next_turn_index(self) -> int:
@@ -358,6 +371,7 @@ class Episode:
             allow_privileged=(
                 self._allow_privileged if allow_privileged is None else allow_privileged
             ),
+            round_trip_s=self._round_trip_s,
         )
         stream.start(timeout_s)
         return stream

@@ -108,6 +108,7 @@ class LeaseMachine:
         self.queued: episode_pb2.Queued | None = None
         self.draining: episode_pb2.Draining | None = None
         self.pacing: episode_pb2.Pacing | None = None
+        self.pacing_received_s: float | None = None
         self.ended: episode_pb2.Ended | None = None
         self.lost: RobotSdkError | None = None
         #: Turns that this client has seen committed; told to the server on a resume.
@@ -229,6 +230,7 @@ class LeaseMachine:
             self._on_admitted(response.admitted, now_s)
         elif kind == "pacing":
             self.pacing = response.pacing
+            self.pacing_received_s = now_s
         elif kind == "draining":
             self.draining = response.draining
         elif kind == "revoked":

@@ -149,6 +149,11 @@ class LeaseClient:
         return self._machine.pacing
 
     @property
+    def pacing_received_s(self) -> float | None:
+        """When that advice came, on the lease's clock."""
+        return self._machine.pacing_received_s
+
+    @property
     def ended(self) -> episode_pb2.Ended | None:
         """The server's answer to the end, None without one."""
         return self._machine.ended

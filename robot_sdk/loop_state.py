@@ -23,6 +23,10 @@ class LoopState:
         settling_ticks: A source held on purpose.
         idle_ticks: No source was active, or it ended in this tick.
         overrun_ticks: Ticks that were skipped because the loop was late.
+        num_grid_shifts: How often the grid of ticks was moved to the phase that a server asked for,
+            before a policy's first tick.
+        grid_shift_s: Time that the grid was moved later by these, in all. Not an overrun: every
+            shift is below one period, and no tick is skipped for it.
         tool: Name of the active source, empty if none.
         buffered_steps: Rows that can be executed without a new chunk. None: no policy source.
         steps_left: Steps the active source still expects. None: unknown.
@@ -41,6 +45,8 @@ class LoopState:
     settling_ticks: int = 0
     idle_ticks: int = 0
     overrun_ticks: int = 0
+    num_grid_shifts: int = 0
+    grid_shift_s: float = 0.0
     tool: str = ""
     buffered_steps: int | None = None
     steps_left: int | None = None

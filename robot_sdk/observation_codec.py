@@ -66,6 +66,8 @@ def encode_observation(
         wire.deadline_s = item.deadline_s
     if item.trace is not None:
         wire.trace.CopyFrom(item.trace)
+    if item.committed_actions is not None:
+        write_tensor(wire.committed_actions, item.committed_actions, "committed_actions")
     pictures: list[_Piece] = []
     for key in keys:
         if key in observation.tensors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from robot_sdk.api.v1 import common_pb2, policy_pb2
 from robot_sdk.backoff import Backoff
@@ -61,6 +61,7 @@ class RemotePolicyStream:
         noise_seed: Base of the noise, None for the policy's default.
         trace: Trace context of the stream.
         allow_privileged: The robot may send ground truth.
+        round_trip_s: Time on the network, there and back, as far as it is known.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class RemotePolicyStream:
         noise_seed: int | None = None,
         trace: common_pb2.TraceContext | None = None,
         allow_privileged: bool = False,
+        round_trip_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._transport = transport
         self._lease = lease
@@ -99,7 +101,8 @@ class RemotePolicyStream:
         self._call: ChunkCall | None = None
         self._is_open = False
         self._was_opened = False
-        self._first_observation_in_s: float | None = None
+        self._round_trip_s = round_trip_s
+        self._first_observation_s: float | None = None
         self._last_error: RobotSdkError | None = None
         self._held: EncodedObservation | None = None
         self._closed = False
@@ -137,9 +140,12 @@ class RemotePolicyStream:
         return self._spec
 
     @property
-    def first_observation_in_s(self) -> float | None:
-        """When the server would like the first observation, from opening. None: any time."""
-        return self._first_observation_in_s
+    def first_observation_s(self) -> float | None:
+        """When to take the first observation so that it arrives when the server would like it.
+
+        On the stream's clock. None: any time.
+        """
+        return self._first_observation_s
 
     def send(self, observation: PolicyObservation) -> None:
         """Hand over an observation; see `PolicyStream.send`. While the connection is broken the
@@ -276,7 +282,7 @@ class RemotePolicyStream:
                     self._check_usable()
                     if response.HasField("opened"):
                         backoff.reset()
-                        self._on_opened(call, response.opened)
+                        self._on_opened(call, response.opened, received_s)
                     elif response.HasField("chunk"):
                         self._on_chunk(response.chunk, received_s)
                     elif response.HasField("failed"):
@@ -289,11 +295,16 @@ class RemotePolicyStream:
             call.cancel()
             self._calls.remove(call)
 
-    def _on_opened(self, call: ChunkCall, opened: policy_pb2.ChunksOpened) -> None:
+    def _on_opened(
+        self, call: ChunkCall, opened: policy_pb2.ChunksOpened, received_s: float
+    ) -> None:
         self._is_open = True
-        self._was_opened = True
         self._last_error = None
-        self._first_observation_in_s = optional(opened, "next_observation_in_s")
+        wish_s = optional(opened, "next_observation_in_s")
+        if wish_s is not None and not self._was_opened:
+            # The server counts from sending to arrival, and both take time on the way.
+            self._first_observation_s = received_s + wish_s - self._round_trip_s()
+        self._was_opened = True
         self._expire()
         held, self._held = self._held, None
         if held is None:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from robot_sdk.action_guard import ActionGuard
 from robot_sdk.action_source import Act, Command, Done, Hold, HoldReason, SourceStatus, Tick
 from robot_sdk.api.v1 import common_pb2
@@ -121,6 +124,7 @@ class PolicySource:
         new_trace: Callable[[int], common_pb2.TraceContext | None] | None = None,
         lockstep_timeout_s: float = LOCKSTEP_TIMEOUT_S,
         name: str = "",
+        first_observation_s: float | None = None,
     ) -> None:
         """A source for one instruction.
 
@@ -139,6 +143,8 @@ class PolicySource:
             new_trace: Trace context for an observation, by sequence.
             lockstep_timeout_s: Longest wait for a usable chunk within one step in lockstep.
             name: For heartbeats and reports. Empty: the policy's name.
+            first_observation_s: When the server would like the first observation, on the control
+                loop's clock. The loop puts its grid on it before the first tick. None: any time.
 
         Raises:
             InvalidArgumentError: max_steps or lockstep_timeout_s is out of range.
@@ -166,6 +172,7 @@ class PolicySource:
         self._on_chunk = on_chunk
         self._new_trace = new_trace
         self._lockstep_timeout_s = lockstep_timeout_s
+        self._first_observation_s = first_observation_s
         self._sequence = 0
         self._first_step = 0
         self._step = 0
@@ -176,10 +183,15 @@ class PolicySource:
         self._is_stale = False
         self._waiting_since_s: float | None = None
 
+    @property
+    def grid_phase_s(self) -> float | None:
+        """Where the server would like this robot's grid of ticks."""
+        return self._first_observation_s
+
     def start(self, tick: Tick) -> None:
         """Nothing of an earlier source survives in the buffer."""
         self._buffer.clear()
-        self._timing.start(tick.pace)
+        self._timing.start(tick.pace, tick.now_s, self._first_observation_s)
         self._first_step = tick.step
 
     def next(self, tick: Tick) -> Command:
@@ -361,6 +373,7 @@ class PolicySource:
             buffered_steps=self._buffer.remaining(tick.step),
             deadline_s=self._timing.deadline_s,
             trace=self._trace_of(sequence),
+            committed_actions=self._committed_actions(tick.step),
         )
         self._sequence += 1
         try:
@@ -371,6 +384,11 @@ class PolicySource:
             raise
         self._timing.sent(sequence, tick.step, tick.now_s)
         return True
+
+    def _committed_actions(self, step: int) -> NDArray[np.float32] | None:
+        if not self._stream.spec.supports_committed_actions:
+            return None
+        return self._buffer.leading_rows(step, self._timing.committed_steps)
 
     def _note_error(self, error: RobotSdkError) -> None:
         self._num_failures += 1

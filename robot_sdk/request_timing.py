@@ -45,6 +45,12 @@ class RequestTiming:
     tick after the previous answer. In lockstep the world waits, so it is exactly
     s_prev + executed_steps.
 
+    A server that paces its robots says when it would like the next observation, so that the
+    observations of several robots come together. Only the tick nearest to its wish is asked in, and
+    only if that is earlier than the rule above: the rows beyond `executed_steps` make that possible
+    without a gap. The first observation of a stream may also wait for the server's wish, for no
+    longer than the rows of one chunk are executed, since no row is lost by it.
+
     For one thread. Times are `now_s` of the control loop's clock.
     """
 
@@ -93,6 +99,11 @@ class RequestTiming:
         self._latencies = LatencyWindow() if latencies is None else latencies
         self.start("realtime")
 
+    @property
+    def period_s(self) -> float:
+        """Seconds between two rows."""
+        return 1.0 / self._control_hz
+
     @classmethod
     def from_spec(
         cls,
@@ -113,9 +124,24 @@ class RequestTiming:
             latencies=latencies,
         )
 
-    def start(self, pace: Pace) -> None:
-        """A new stream begins: nothing in flight, nothing due later. Known latencies stay."""
+    def start(
+        self, pace: Pace, now_s: float = 0.0, first_observation_s: float | None = None
+    ) -> None:
+        """A new stream begins: nothing in flight, nothing due later. Known latencies stay.
+
+        Args:
+            pace: How the world runs.
+            now_s: When the first tick began.
+            first_observation_s: When the server would like the first observation, on the control
+                loop's clock. None: at once. Not waited for in lockstep, nor if it is further off
+                than `executed_steps` rows last.
+        """
         self._pace: Pace = pace
+        self._first_due_s: float | None = None
+        if first_observation_s is not None and pace == "realtime":
+            wait_s = first_observation_s - now_s
+            if 0.0 < wait_s <= self._executed_steps * self.period_s + _ROUNDING_S:
+                self._first_due_s = first_observation_s
         self._in_flight: Request | None = None
         self._previous_step: int | None = None
         self._hint_s: float | None = None
@@ -146,8 +172,19 @@ class RequestTiming:
         latency_s = self._latencies.value_s()
         if latency_s is None:
             return None
-        latency_steps = math.ceil((latency_s - _ROUNDING_S) * self._control_hz)
-        return max(0, latency_steps) + self._margin_steps
+        return self._steps_in(latency_s) + self._margin_steps
+
+    @property
+    def committed_steps(self) -> int:
+        """Steps, from that of an observation on, whose rows are executed whatever its answer says.
+
+        In real time those of the expected latency; at least one, since the observation's own tick
+        acts before any answer can come. 0 in lockstep, where the world waits for the answer.
+        """
+        if self._pace == "lockstep":
+            return 0
+        latency_s = self._latencies.value_s()
+        return 1 if latency_s is None else max(1, self._steps_in(latency_s))
 
     @property
     def next_step(self) -> int | None:
@@ -167,11 +204,13 @@ class RequestTiming:
         if self._retry_at_s is not None:
             return now_s >= self._retry_at_s - _ROUNDING_S
         next_step = self.next_step
-        if next_step is None or step >= next_step:
+        if next_step is None:
+            return self._first_due_s is None or self._is_nearest_tick(now_s, self._first_due_s)
+        if step >= next_step:
             return True
         if self._pace == "lockstep" or self._hint_s is None or self._previous_step is None:
             return False
-        return step > self._previous_step and now_s >= self._hint_s - _ROUNDING_S
+        return step > self._previous_step and self._is_nearest_tick(now_s, self._hint_s)
 
     def sent(self, sequence: int, step: int, now_s: float) -> None:
         """An observation of `step` was sent."""
@@ -195,7 +234,8 @@ class RequestTiming:
             sequence: Of the observation that the chunk answers.
             received_s: When the chunk came, on the control loop's clock.
             next_observation_in_s: The server's wish, from `received_s`. It can only move the next
-                observation earlier; a value that is not a number is ignored.
+                observation earlier; a value that is not a number is ignored. The nearest tick
+                counts, which also takes up the time on the network.
         """
         request = self._take(sequence)
         if request is None:
@@ -256,6 +296,14 @@ class RequestTiming:
         """The stream ends. Returns what was in flight."""
         request, self._in_flight = self._in_flight, None
         return request
+
+    def _is_nearest_tick(self, now_s: float, wish_s: float) -> bool:
+        """The tick that began at `now_s` is the one nearest to the wish, or a later one."""
+        return now_s >= wish_s - self.period_s / 2 - _ROUNDING_S
+
+    def _steps_in(self, duration_s: float) -> int:
+        """Steps that begin while a duration passes, the first one included."""
+        return max(0, math.ceil((duration_s - _ROUNDING_S) * self._control_hz))
 
     def _take(self, sequence: int) -> Request | None:
         request = self._in_flight

@@ -15,6 +15,7 @@ from robot_sdk.frame_watch import FrameWatch
 from robot_sdk.latency_window import LatencyWindow
 from robot_sdk.loop_state import LoopState, SourceReport
 from robot_sdk.merging import MergeName
+from robot_sdk.policy_client import RemotePolicyStream
 from robot_sdk.policy_source import PolicyResult, PolicySource
 from robot_sdk.request_timing import RequestTiming
 from robot_sdk.robot import Robot
@@ -52,6 +53,7 @@ class RunningEpisode:
         # Shared by all runs of the episode: what is known of latencies and cameras stays known.
         self._latencies: dict[str, LatencyWindow] = {}
         self._frame_watch = FrameWatch()
+        self._told_hz: float | None = None
 
     @property
     def state(self) -> LoopState:
@@ -96,6 +98,7 @@ class RunningEpisode:
         if observation_keys is None:
             keys = find_policy(self._server_info, policy).observation_keys
             observation_keys = [key.name for key in keys if key.required]
+        self._tell_of_pace()
         chunks = self._trace.chunks(policy)
         stream = self.episode.open_policy(
             policy,
@@ -121,6 +124,7 @@ class RunningEpisode:
             on_chunk=chunks.ended,
             new_trace=chunks.sent,
             name=name,
+            first_observation_s=self._first_observation_s(stream),
         )
         try:
             report = self._loop.run(source)
@@ -128,6 +132,27 @@ class RunningEpisode:
             self.num_chunks += chunks.num_chunks
         _warn_of_failures(policy, report.result)
         return report
+
+    def _first_observation_s(self, stream: RemotePolicyStream) -> float | None:
+        """The stream's own word counts more than older advice for the whole episode."""
+        if stream.first_observation_s is not None:
+            return stream.first_observation_s
+        pacing = self.episode.pacing
+        return None if pacing is None else pacing.grid_phase_s
+
+    def _tell_of_pace(self) -> None:
+        """Say once, and again when it changes, that the server cannot carry this robot's rate."""
+        pacing = self.episode.pacing
+        rate_hz = None if pacing is None else pacing.sustainable_control_hz
+        if rate_hz is None or rate_hz == self._told_hz or rate_hz >= self._control_hz:
+            return
+        self._told_hz = rate_hz
+        _LOG.warning(
+            "the server's action tier can carry %.3g Hz at present and this robot runs at %.3g Hz: "
+            "expect starved ticks, or run the robot more slowly",
+            rate_hz,
+            self._control_hz,
+        )
 
     def estop(self, reason: str) -> None:
         """Stop the robot: at most one more action, and the episode ends as aborted. Any thread.

@@ -60,6 +60,8 @@ class TickDriver:
         index = self._grid.next_index(self._core.step, now_s, self._commanded_s)
         if self._grid.deadline_s(index) > now_s:
             return False
+        if self._moves_grid(index):
+            return False
         # From the tick that was due, not from the one that is run: a skipped tick is a late one.
         self._lateness.add(now_s - self._grid.deadline_s(self._core.step))
         self._core.skip(index - self._core.step)
@@ -79,6 +81,21 @@ class TickDriver:
     def hold(self) -> None:
         """Hold once, outside the grid: the loop ends."""
         self._robot.hold()
+
+    def _moves_grid(self, index: int) -> bool:
+        """Before a source's first tick: put the grid where the source wants it.
+
+        Tick `index` is due; after a shift it is due again, less than a period later.
+        """
+        phase_s = self._core.take_grid_phase_s()
+        if phase_s is None:
+            return False
+        delay_s = self._grid.delay_to_phase_s(index, phase_s)
+        if delay_s == 0.0:
+            return False
+        self._grid.delay(delay_s)
+        self._core.grid_shifted(delay_s)
+        return True
 
     def _run_lockstep(self) -> bool:
         if not self._core.is_busy:

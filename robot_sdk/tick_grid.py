@@ -6,6 +6,9 @@ import math
 
 from robot_sdk.errors import InvalidArgumentError
 
+#: A shift smaller than this is none: the system clock and the scheduler move a tick by as much.
+_SAME_PHASE_S = 5e-4
+
 #: A tick may begin at most this part of a period late; later, it is skipped. Two ticks therefore
 #: never begin closer together than half a period, however long the loop was held up.
 MAX_LATENESS_PERIODS = 0.5
@@ -36,6 +39,33 @@ class TickGrid:
     def deadline_s(self, index: int) -> float:
         """When tick `index` is due."""
         return self._start_s + index / self._control_hz
+
+    def delay_to_phase_s(self, index: int, phase_s: float) -> float:
+        """How much later the grid has to begin for `phase_s` to be a deadline; 0 <= delay < period.
+
+        Args:
+            index: Next tick. Its deadline is what the delay is counted from.
+            phase_s: Any moment on the grid that is wanted, in the past or in the future.
+        """
+        delay_s = (phase_s - self.deadline_s(index)) % self.period_s
+        is_same = min(delay_s, self.period_s - delay_s) < _SAME_PHASE_S
+        return 0.0 if is_same else delay_s
+
+    def delay(self, delay_s: float) -> None:
+        """Move all deadlines `delay_s` later; the numbers of the ticks stay.
+
+        Raises:
+            InvalidArgumentError: Not from 0 to one period. Never earlier: a period must not hold
+                two commands; and never by more than a period, which would be a stall.
+        """
+        if not 0.0 <= delay_s < self.period_s:
+            raise InvalidArgumentError(
+                "the grid moves later, by less than one period",
+                field="delay_s",
+                value=delay_s,
+                allowed=(f"0 to {self.period_s:g}",),
+            )
+        self._start_s += delay_s
 
     def next_index(self, index: int, now_s: float, commanded_s: float | None) -> int:
         """First tick from `index` on that may still be run; those before it are skipped.

@@ -57,6 +57,7 @@ class FakeChunkSession:
         policy: Policy,
         delay_s: float,
         clock: Clock,
+        first_observation_in_s: float | None = None,
     ) -> None:
         self.responses: Responses[policy_pb2.ChunksResponse] = Responses()
         self.observations: list[policy_pb2.Observation] = []
@@ -65,6 +66,7 @@ class FakeChunkSession:
         self._policy = policy
         self._delay_s = delay_s
         self._clock = clock
+        self._first_observation_in_s = first_observation_in_s
         self._open: policy_pb2.ChunksOpen | None = None
         self._changed = threading.Condition()
         self._newest: policy_pb2.Observation | None = None
@@ -111,7 +113,10 @@ class FakeChunkSession:
         if request.policy not in known:
             raise UnsupportedError("no such policy", value=request.policy, allowed=known)
         self._open = request
-        opened = policy_pb2.ChunksOpened(spec=encode_spec(known[request.policy]))
+        opened = policy_pb2.ChunksOpened(
+            spec=encode_spec(known[request.policy]),
+            next_observation_in_s=self._first_observation_in_s,
+        )
         self.responses.put(policy_pb2.ChunksResponse(opened=opened))
         threading.Thread(target=self._work, name="fake-policy", daemon=True).start()
 

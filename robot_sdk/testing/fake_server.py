@@ -35,6 +35,7 @@ class FakeServer:
         clock: With a VirtualClock, delays jump instead of waiting.
         lease_ttl_s, heartbeat_interval_s: Terms told to clients; real time.
         max_message_bytes: Limit told to clients.
+        first_observation_in_s: What ChunksOpened says about the first observation; None: nothing.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class FakeServer:
         lease_ttl_s: float = 10.0,
         heartbeat_interval_s: float = 2.0,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        first_observation_in_s: float | None = None,
     ) -> None:
         self.brain: Brain = brain or _say_done
         self.policy: Policy = policy or self._zeros
@@ -63,6 +65,7 @@ class FakeServer:
         self._lease_ttl_s = lease_ttl_s
         self._heartbeat_interval_s = heartbeat_interval_s
         self._max_message_bytes = max_message_bytes
+        self._first_observation_in_s = first_observation_in_s
         self._is_down = False
         self._sessions: list[Session] = []
 
@@ -122,12 +125,22 @@ class FakeServer:
             self._run_policy,
             self.chunk_delay_s,
             self._clock,
+            self._first_observation_in_s,
         )
         self.chunk_sessions.append(session)
         self._watch(session)
         return session
 
     # Levers.
+
+    def advise_pace(self, grid_shift_s: float, sustainable_control_hz: float | None = None) -> None:
+        """Send every admitted episode a Pacing message."""
+        pacing = episode_pb2.Pacing(
+            grid_shift_s=grid_shift_s, sustainable_control_hz=sustainable_control_hz
+        )
+        for episode in self.episodes.active:
+            if episode.session is not None:
+                episode.session.responses.put(episode_pb2.RunResponse(pacing=pacing))
 
     def break_streams(self) -> None:
         """Cut every open stream. Leases stay."""

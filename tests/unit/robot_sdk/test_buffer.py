@@ -169,3 +169,13 @@ class BufferMachine(RuleBasedStateMachine):
 
 TestBufferMachine = BufferMachine.TestCase
 TestBufferMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+def test_leading_rows_end_at_the_first_gap_and_stay_in_the_buffer():
+    buffer = ChunkBuffer()
+    buffer.merge(3, np.arange(3, 7, dtype=np.float32)[:, np.newaxis], 3)
+    assert buffer.leading_rows(4, 2).tolist() == [[4.0], [5.0]]
+    assert buffer.leading_rows(5, 9).tolist() == [[5.0], [6.0]]
+    assert buffer.leading_rows(7, 9) is None
+    assert buffer.leading_rows(4, 0) is None
+    assert buffer.remaining(3) == 4

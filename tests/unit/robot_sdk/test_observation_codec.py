@@ -13,7 +13,7 @@ from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.images import write_image
 from robot_sdk.observation import Observation
 from robot_sdk.observation_codec import encode_observation
-from robot_sdk.tensors import write_tensor
+from robot_sdk.tensors import decode_tensor, write_tensor
 
 _STATE = np.arange(8, dtype=np.float32)
 
@@ -118,3 +118,14 @@ def test_a_picture_that_cannot_travel_is_refused_by_name() -> None:
     item = _item(Observation(images={"images/a": np.zeros((4, 4, 4), np.uint8)}))
     with pytest.raises(InvalidArgumentError, match="images/a"):
         encode_observation(item, ["images/a"], 0.0)
+
+
+def test_committed_actions_travel_bit_equal_and_are_absent_without_any() -> None:
+    rows = np.random.default_rng(1).normal(size=(3, 7)).astype(np.float32)
+    item = _item(
+        Observation(tensors={"observation/state": _STATE}), committed_actions=rows[:, ::-1]
+    )
+    wire = _decode(item, ["observation/state"]).observation
+    assert np.array_equal(decode_tensor(wire.committed_actions, "rows"), rows[:, ::-1])
+    bare = _decode(_item(Observation(tensors={"observation/state": _STATE})), ["observation/state"])
+    assert not bare.observation.HasField("committed_actions")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -583,6 +585,76 @@ def test_observation_tells_the_server_what_the_robot_still_has():
     world.run(max_steps=20)
     assert [o.buffered_steps for o in world.stream.observations][:4] == [0, 8, 5, 5]
     assert world.stream.observations[0].deadline_s == 0.5
+
+
+def test_chunk_of_just_under_five_ticks_starves_no_tick_and_executes_rows_5_to_9():
+    world = World(latency_s=0.236)
+    report = world.run(max_steps=100)
+    assert (report.start_wait_ticks, report.starved_ticks, report.acted) == (5, 0, 95)
+    assert [o.control_step for o in world.stream.observations] == list(range(0, 100, 5))
+    _assert_every_action_belongs_to_its_tick(world)
+
+
+def test_first_observation_is_taken_when_the_server_would_like_it():
+    world = World(latency_s=0.236)
+    world.control.tick(2)  # idle, until 0.05
+    report = world.run(max_steps=40, first_observation_s=0.28)
+    assert world.control.state().num_grid_shifts == 1
+    assert world.control.state().grid_shift_s == pytest.approx(0.03)
+    # The grid goes through 0.13; the observation of step 2 + 3 is taken at 0.28.
+    assert world.robot.commands[2].at_s == pytest.approx(0.13)
+    assert [o.control_step for o in world.stream.observations][:3] == [5, 10, 15]
+    assert (report.starved_ticks, report.overrun_ticks) == (0, 0)
+    _assert_every_action_belongs_to_its_tick(world)
+
+
+def test_wish_for_the_first_observation_moves_nothing_in_lockstep():
+    world = World(pace="lockstep", latency_s=0.236)
+    world.run(max_steps=10, first_observation_s=0.28)
+    assert world.control.state().num_grid_shifts == 0
+    assert [o.control_step for o in world.stream.observations] == [0, 5]
+
+
+def _committed(world):
+    return [
+        None if o.committed_actions is None else o.committed_actions[:, 0].tolist()
+        for o in world.stream.observations
+    ]
+
+
+def test_rows_that_are_executed_whatever_the_answer_is_travel_with_the_observation():
+    spec = dataclasses.replace(plain_spec(), supports_committed_actions=True)
+    world = World(spec=spec, latency_s=0.1)
+    world.run(max_steps=30)
+    steps = [o.control_step for o in world.stream.observations]
+    committed = _committed(world)
+    # Nothing at the start; one row while the latency is unknown; then two rows, 100 ms.
+    assert committed[:2] == [None, [float(steps[1])]]
+    assert committed[2:] == [[float(s), float(s + 1)] for s in steps[2:]]
+
+
+def test_committed_rows_are_the_ones_that_are_then_executed():
+    spec = dataclasses.replace(plain_spec(), supports_committed_actions=True)
+    rng = np.random.default_rng(3)
+    world = World(
+        spec=spec,
+        merge="linear_blend",
+        latency_s=0.13,
+        answer=lambda _: rng.normal(size=(10, 1)).astype(np.float32),
+    )
+    world.run(max_steps=60)
+    executed = [None if c.action is None else float(c.action[0]) for c in world.robot.commands]
+    for observation in world.stream.observations[2:-1]:
+        rows = observation.committed_actions[:, 0].tolist()
+        step = observation.control_step
+        assert executed[step : step + len(rows)] == rows
+        assert len(rows) == 3
+
+
+def test_policy_without_use_for_committed_rows_gets_none():
+    world = World(latency_s=0.1)
+    world.run(max_steps=30)
+    assert set(map(str, _committed(world))) == {"None"}
 
 
 def test_only_the_required_keys_of_the_policy_are_read_by_default():

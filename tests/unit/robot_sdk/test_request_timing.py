@@ -98,7 +98,7 @@ def test_default_deadline_is_the_time_after_which_no_row_is_valid():
 
 def test_server_wish_moves_the_next_observation_earlier():
     timing = _answered_at_step_zero(_timing(0.1), hint_s=0.05)
-    assert not timing.is_due(2, 0.14)
+    assert not timing.is_due(2, 0.10)
     assert timing.is_due(3, 0.15)
 
 
@@ -198,3 +198,40 @@ def test_next_step_always_advances_and_never_passes_the_executed_steps(
     timing.sent(0, 100, 0.0)
     timing.answered(0, latency_s)
     assert 101 <= timing.next_step <= 100 + executed_steps
+
+
+@pytest.mark.parametrize(("hint_s", "due_step"), [(0.074, 3), (0.076, 4), (0.026, 3), (0.024, 2)])
+def test_server_wish_counts_at_the_nearest_tick(hint_s, due_step):
+    timing = _answered_at_step_zero(_timing(0.1), hint_s=hint_s)
+    assert next(step for step in range(1, 6) if timing.is_due(step, step / 20)) == due_step
+
+
+def test_first_observation_waits_for_the_server_wish_and_no_longer():
+    timing = _timing()
+    timing.start("realtime", now_s=1.0, first_observation_s=1.15)
+    due = [timing.is_due(step, 1.0 + step / 20) for step in range(5)]
+    assert due == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize("wish_s", [0.3, 1.0, 1.2501, 9.0, float("nan")])
+def test_first_observation_does_not_wait_for_a_wish_that_is_over_or_too_far_off(wish_s):
+    timing = _timing()
+    timing.start("realtime", now_s=1.0, first_observation_s=wish_s)
+    assert timing.is_due(0, 1.0)
+
+
+def test_lockstep_does_not_wait_for_the_first_wish():
+    timing = _timing()
+    timing.start("lockstep", now_s=1.0, first_observation_s=1.2)
+    assert timing.is_due(0, 1.0)
+
+
+@pytest.mark.parametrize(("latency_s", "steps"), [(None, 1), (0.0, 1), (0.05, 1), (0.12, 3)])
+def test_rows_of_the_expected_latency_are_committed(latency_s, steps):
+    assert _timing(latency_s).committed_steps == steps
+
+
+def test_lockstep_commits_to_nothing_while_it_waits():
+    timing = _timing(0.3)
+    timing.start("lockstep")
+    assert timing.committed_steps == 0

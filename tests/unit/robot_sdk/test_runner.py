@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from robot_sdk import telemetry as telemetry_module
 from robot_sdk.agent import AgentLimits
 from robot_sdk.api.v1 import brain_pb2, episode_pb2
 from robot_sdk.client import Client, connect
+from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import BadModelOutputError, EpisodeEndedError, InvalidArgumentError
+from robot_sdk.loop_state import LoopState
 from robot_sdk.messages import ToolCall
 from robot_sdk.results import Verdict
 from robot_sdk.runner import EpisodeOptions, run_episode
@@ -207,6 +210,70 @@ def test_an_exception_leaves_the_program_and_tells_the_server() -> None:
         run_episode(client, SimpleRobot(), tools, "go there", OPTIONS)
 
     assert [end.outcome for end in ends_of(server)] == [episode_pb2.EPISODE_OUTCOME_ABORTED]
+
+
+REALTIME = replace(OPTIONS, pace="realtime")
+
+
+class PacedTools:
+    """Waits for the server's advice, then runs the policy; remembers the loop's counters."""
+
+    def __init__(self, server: FakeServer, running: RunningEpisode, advice: tuple) -> None:
+        self._server, self._running, self._advice = server, running, advice
+        self.states: list[LoopState] = []
+
+    @tool
+    def go(self, steps: int) -> str:
+        """Follow the policy."""
+        if self._advice:
+            self._server.advise_pace(*self._advice)
+            until = SYSTEM_CLOCK.now_s() + 10.0
+            while self._running.episode.pacing is None and SYSTEM_CLOCK.now_s() < until:
+                SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 0.002)
+        self._running.run_policy("line", "go", max_steps=steps)
+        self.states.append(self._running.state)
+        return "done"
+
+
+def paced_run(server: FakeServer, advice: tuple, robot: SimpleRobot) -> list[LoopState]:
+    made: list[PacedTools] = []
+
+    def tools(running: RunningEpisode) -> ToolRegistry:
+        made.append(PacedTools(server, running, advice))
+        return ToolRegistry(made[0], finish)
+
+    with connected(server) as client:
+        run_episode(client, robot, tools, "go there", REALTIME)
+    return made[0].states
+
+
+def test_wish_of_the_opened_stream_sets_the_grid_before_the_first_tick() -> None:
+    # Rates this slow tell a shift from the unrest of a busy machine: a period is half a second.
+    server = FakeServer(
+        brain=brain(("go", {"steps": 2}), FINISH), specs=[SPEC], first_observation_in_s=0.25
+    )
+    (state,) = paced_run(server, (), SimpleRobot(control_hz=2.0))
+    assert state.num_grid_shifts == 1
+    assert 0.0 < state.grid_shift_s < 0.5
+    assert state.overrun_ticks == 0
+
+
+def test_pacing_advice_of_the_episode_sets_the_grid_where_the_stream_says_nothing() -> None:
+    server = FakeServer(brain=brain(("go", {"steps": 2}), FINISH), specs=[SPEC])
+    (state,) = paced_run(server, (0.25,), SimpleRobot(control_hz=2.0))
+    assert state.num_grid_shifts == 1
+    assert 0.0 < state.grid_shift_s < 0.5
+
+
+def test_rate_that_the_server_cannot_carry_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    turns = brain(("go", {"steps": 2}), ("go", {"steps": 2}), FINISH)
+    server = FakeServer(brain=turns, specs=[SPEC])
+    paced_run(server, (0.0, 12.5), SimpleRobot())
+    (line,) = [r.getMessage() for r in caplog.records if "can carry" in r.getMessage()]
+    assert "12.5 Hz" in line
+    assert "20 Hz" in line
 
 
 def test_spans_are_nested_as_documented(tmp_path: Path) -> None:

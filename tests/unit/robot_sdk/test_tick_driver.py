@@ -143,3 +143,85 @@ def test_never_two_commands_in_one_period_and_every_step_accounted_for(work_s, s
     state = world.control.state()
     assert state.step == state.commanded_steps + state.overrun_ticks
     assert state.commanded_steps == len(world.robot.commands)
+
+
+class Phased(StepNumbers):
+    """A policy source that wants the grid to go through a moment."""
+
+    def __init__(self, clock, grid_phase_s):
+        super().__init__(clock, kind="policy")
+        self.grid_phase_s = grid_phase_s
+
+
+def test_grid_moves_to_the_wanted_phase_before_the_first_tick_and_stays_there():
+    world = World()
+    world.control.tick(3)
+    world.control.submit(Phased(world.clock, 9.98))
+    for _ in range(6):
+        world.control.tick()
+    assert world.times_s() == pytest.approx([0.0, 0.05, 0.10, 0.18, 0.23, 0.28, 0.33, 0.38])
+    # The numbers of the steps go on: the world did not skip one.
+    assert [a.item() for a in world.robot.actions] == [3, 4, 5, 6, 7]
+
+
+def test_grid_shift_is_counted_and_is_no_overrun():
+    world = World()
+    world.control.tick(3)
+    world.control.submit(Phased(world.clock, 9.98))
+    for _ in range(4):
+        world.control.tick()
+    state = world.control.state()
+    assert (state.num_grid_shifts, state.overrun_ticks) == (1, 0)
+    assert state.grid_shift_s == pytest.approx(0.03)
+    assert state.lateness.max_s < 1e-9
+
+
+def test_grid_that_has_the_wanted_phase_is_not_moved():
+    world = World()
+    world.control.tick(3)
+    world.control.submit(Phased(world.clock, 9.95))
+    world.control.tick(3)
+    assert world.times_s() == pytest.approx([k / 20 for k in range(6)])
+    assert world.control.state().num_grid_shifts == 0
+
+
+def test_next_source_without_a_wish_keeps_the_grid_that_the_last_one_asked_for():
+    world = World()
+    run = world.control.submit(Phased(world.clock, 0.03))
+    world.control.tick(2)
+    world.control.cancel(run)
+    world.control.tick()
+    world.control.submit(StepNumbers(world.clock))
+    world.control.tick(2)
+    assert world.times_s() == pytest.approx([0.03 + k / 20 for k in range(4)])
+
+
+@pytest.mark.parametrize("phase_s", [None, float("nan"), float("inf")])
+def test_wish_that_is_no_moment_leaves_the_grid(phase_s):
+    world = World()
+    world.control.submit(Phased(world.clock, phase_s))
+    world.control.tick(3)
+    assert world.times_s() == pytest.approx([0.0, 0.05, 0.10])
+
+
+@given(
+    phase_s=st.floats(-5, 5),
+    stall_s=st.floats(0, 0.6),
+    think_s=st.floats(0, 0.04),
+)
+@settings(deadline=None, max_examples=60)
+def test_no_period_holds_two_commands_whatever_is_shifted_and_however_late(
+    phase_s, stall_s, think_s
+):
+    world = World()
+    world.control.tick(2)
+    world.clock.advance(stall_s)
+    world.control.submit(Phased(world.clock, phase_s))
+    for _ in range(8):
+        world.control.tick()
+        world.clock.advance(think_s)
+    times_s = world.times_s()
+    gaps_s = np.diff(times_s)
+    assert (gaps_s >= PERIOD_S / 2 - 1e-9).all()
+    # A shift alone delays by less than a period.
+    assert (gaps_s < stall_s + 2.5 * PERIOD_S + think_s).all()

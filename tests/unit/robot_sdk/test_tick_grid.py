@@ -59,3 +59,30 @@ def test_next_index_is_the_first_that_is_not_too_late(start_s, control_hz, index
     earliest_s = now_s - grid.period_s / 2
     assert grid.deadline_s(found) >= earliest_s
     assert found == index or grid.deadline_s(found - 1) < earliest_s
+
+
+@given(
+    phase_s=st.floats(-1e4, 1e4),
+    control_hz=st.floats(0.5, 1000),
+    index=st.integers(0, 10**5),
+)
+@settings(deadline=None)
+def test_delay_to_a_phase_is_below_one_period_and_puts_a_deadline_on_it(phase_s, control_hz, index):
+    grid = TickGrid(3.0, control_hz)
+    before_s = grid.deadline_s(index)
+    delay_s = grid.delay_to_phase_s(index, phase_s)
+    grid.delay(delay_s)
+    assert 0.0 <= delay_s < grid.period_s
+    assert grid.deadline_s(index) == pytest.approx(before_s + delay_s)
+    off_s = (phase_s - grid.deadline_s(index)) % grid.period_s
+    assert min(off_s, grid.period_s - off_s) < 6e-4
+
+
+def test_grid_within_half_a_millisecond_of_the_phase_stays():
+    assert TickGrid(0.0, 20.0).delay_to_phase_s(3, 7.0 - 4e-4) == 0.0
+
+
+@pytest.mark.parametrize("delay_s", [-0.001, 0.05, float("nan")])
+def test_grid_never_moves_earlier_nor_by_a_whole_period(delay_s):
+    with pytest.raises(InvalidArgumentError, match="delay_s"):
+        TickGrid(0.0, 20.0).delay(delay_s)
