@@ -138,6 +138,19 @@ Verdict = Union[Accepted, Refused]
 
 
 @dataclass(frozen=True)
+class BatchLatency:
+    """What a batch of one size is expected to take.
+
+    Attributes:
+        num_samples: Batches it was learned from; 0: the configured table.
+    """
+
+    batch_size: int
+    latency_s: float
+    num_samples: int
+
+
+@dataclass(frozen=True)
 class TierStatus:
     """How the tier stands.
 
@@ -145,19 +158,23 @@ class TierStatus:
         name: Of the batcher, for example "deadline".
         num_streams: Open streams.
         num_waiting: Observations that wait.
-        cycle_s: Seconds between two planned batches. None: it does not pace, or has no streams.
-        sustainable_control_hz: Highest rate at which all open streams would fit if they ran at it.
-            None: unknown, or no streams.
-        latencies_s: Expected seconds by batch size, for the sizes that were measured; empty while
-            nothing is known.
+        num_expired: Observations given up so far because their time had passed.
+        num_refused: Streams refused so far.
+        cycle_s: Period in which every stream is served once. None: it does not pace, or has no
+            streams.
+        sustainable_control_hz: Highest control rate that one more stream could have. None: unknown,
+            or none at all.
+        latencies: For the sizes that were measured; empty while nothing is known.
     """
 
     name: str
     num_streams: int
     num_waiting: int
+    num_expired: int
+    num_refused: int
     cycle_s: float | None
     sustainable_control_hz: float | None
-    latencies_s: tuple[tuple[int, float], ...]
+    latencies: tuple[BatchLatency, ...]
 
 
 class Batcher(Protocol[PayloadT]):

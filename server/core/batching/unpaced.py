@@ -1,4 +1,4 @@
-"""What all batchers share, and all there is to those that do not pace."""
+"""What all batchers that neither pace nor refuse have in common."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from server.core.batching.interface import (
     Verdict,
     Waiting,
 )
+from server.core.batching.latency_learner import LatencyLearner
 from server.core.batching.line import WaitingLine
 
 PayloadT = TypeVar("PayloadT")
@@ -25,16 +26,19 @@ class UnpacedBatcher(Generic[PayloadT]):
 
     Args:
         max_batch: Most observations in a batch.
+        latencies: What a batch takes; None: learned from the first batch on.
     """
 
     name: ClassVar[str]
 
-    def __init__(self, max_batch: int) -> None:
+    def __init__(self, max_batch: int, latencies: LatencyLearner | None = None) -> None:
         if max_batch < 1:
             raise ValueError(f"max_batch is {max_batch}; a batch holds at least 1 observation")
         self._max_batch = max_batch
+        self._latencies = LatencyLearner() if latencies is None else latencies
         self._line: WaitingLine[PayloadT] = WaitingLine()
         self._rates: dict[int, StreamRate] = {}
+        self._num_expired = 0
 
     def __len__(self) -> int:
         return len(self._line)
@@ -54,31 +58,42 @@ class UnpacedBatcher(Generic[PayloadT]):
         return self._line.withdraw(stream)
 
     def expire(self, now_s: float) -> tuple[Waiting[PayloadT], ...]:
-        return self._line.expire(now_s)
+        expired = self._line.expire(now_s)
+        self._num_expired += len(expired)
+        return expired
 
     def take(self, now_s: float, worker: int = 0) -> Batch[PayloadT]:
-        expired = self._line.expire(now_s)
+        expired = self.expire(now_s)
         chosen = tuple(self._choose(list(self._line), now_s)[: self._max_batch])
         self._line.remove(chosen)
         return Batch(chosen, expired)
 
     def on_ready(self, worker: int, now_s: float) -> None:
-        """Nothing to learn."""
+        self._latencies.forget_warmth(worker)
 
     def on_finished(self, worker: int, batch_size: int, latency_s: float, now_s: float) -> None:
-        """Nothing to learn."""
+        self._latencies.add(worker, batch_size, latency_s)
 
     def on_lost(self, worker: int, now_s: float) -> None:
-        """Nothing to learn."""
+        """A batch that was lost teaches nothing."""
 
     def next_observation_in_s(self, stream: int, now_s: float) -> float | None:
         return None
 
     def status(self, now_s: float) -> TierStatus:
-        return TierStatus(self.name, len(self._rates), len(self._line), None, None, ())
+        return TierStatus(
+            name=self.name,
+            num_streams=len(self._rates),
+            num_waiting=len(self._line),
+            num_expired=self._num_expired,
+            num_refused=0,
+            cycle_s=None,
+            sustainable_control_hz=None,
+            latencies=self._latencies.measured(),
+        )
 
     def _choose(
         self, waiting: list[Waiting[PayloadT]], now_s: float
     ) -> Sequence[Waiting[PayloadT]]:
-        """Those to run, first the most urgent; `waiting` has the longest in the line first."""
+        """Those to run, the most urgent first; `waiting` has the longest in the line first."""
         raise NotImplementedError

@@ -1,0 +1,256 @@
+"""Batches that meet deadlines, of robots that are paced so that they arrive together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from server.core.batching.choice import Choice, Expected, Wait
+from server.core.batching.due import due_s
+from server.core.batching.interface import (
+    Accepted,
+    Batch,
+    Refused,
+    StreamRate,
+    TierStatus,
+    Verdict,
+    Waiting,
+)
+from server.core.batching.latency_learner import LatencyLearner
+from server.core.batching.line import WaitingLine
+from server.core.batching.pacing import Pacer
+from server.core.batching.tier_admission import TierAdmission
+from server.core.batching.workers import WorkerBook
+
+PayloadT = TypeVar("PayloadT")
+
+#: Time lost between robot and worker: the network both ways and the front end.
+DEFAULT_MARGIN_S = 0.005
+#: Least part of a control period within which a robot still counts as on the plan.
+_LEAST_TOLERANCE_PERIODS = 0.1
+
+
+class DeadlineBatcher(Generic[PayloadT]):
+    """Pacing (`pacing`), admission (`tier_admission`) and the choice of a batch (`choice`) in one.
+
+    Streams that it was not told of are served too: by their expiry, and without pacing.
+
+    Args:
+        max_batch: Most observations in a batch.
+        latencies: What a batch takes; None: learned from the first batch on. Until something is
+            known, every stream is accepted and a free worker takes what is there.
+        num_workers: Workers that the policy should have.
+        margin_s: Seconds of a cycle lost between robot and worker.
+        paces: False: robots ask when they want to; everything else stays.
+        refuses: False: every stream is accepted.
+    """
+
+    name: ClassVar[str] = "deadline"
+
+    def __init__(
+        self,
+        max_batch: int,
+        latencies: LatencyLearner | None = None,
+        num_workers: int = 1,
+        margin_s: float = DEFAULT_MARGIN_S,
+        paces: bool = True,
+        refuses: bool = True,
+    ) -> None:
+        if max_batch < 1:
+            raise ValueError(f"max_batch is {max_batch}; a batch holds at least 1 observation")
+        if num_workers < 1:
+            raise ValueError(f"num_workers is {num_workers}; a policy has at least 1 worker")
+        if not 0 <= margin_s < float("inf"):
+            raise ValueError(f"margin_s is {margin_s}; it must be seconds, at least 0")
+        self._max_batch = max_batch
+        self._latencies = LatencyLearner() if latencies is None else latencies
+        self._margin_s = margin_s
+        self._paces = paces
+        self._refuses = refuses
+        self._line: WaitingLine[PayloadT] = WaitingLine()
+        self._workers = WorkerBook(num_workers)
+        self._admission = TierAdmission(self._latencies, max_batch, margin_s)
+        self._pacer = Pacer()
+        self._taken_s: dict[int, float] = {}
+        self._expected: dict[int, Expected] = {}
+        self._last_rate: StreamRate | None = None
+        self._num_expired = 0
+        self._num_refused = 0
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def open_stream(self, stream: int, rate: StreamRate, now_s: float) -> Verdict:
+        rates = list(self._pacer.plan.rates.values())
+        num_workers = self._workers.num_workers
+        if self._refuses and not self._admission.fits([*rates, rate], num_workers):
+            self._num_refused += 1
+            return self._refusal(rates, rate)
+        self._last_rate = rate
+        in_s = self._pacer.join(stream, rate, now_s)
+        if not self._paces:
+            return Accepted()
+        self._expected[stream] = self._expect(rate, now_s + in_s)
+        return Accepted(in_s)
+
+    def close_stream(self, stream: int) -> Waiting[PayloadT] | None:
+        self._pacer.leave(stream)
+        self._expected.pop(stream, None)
+        return self.withdraw(stream)
+
+    def add(self, item: Waiting[PayloadT]) -> Waiting[PayloadT] | None:
+        taken_s = self._pacer.arrived(item)
+        self._taken_s[item.stream] = item.arrived_s if taken_s is None else taken_s
+        self._expected.pop(item.stream, None)
+        return self._line.add(item)
+
+    def withdraw(self, stream: int) -> Waiting[PayloadT] | None:
+        self._taken_s.pop(stream, None)
+        return self._line.withdraw(stream)
+
+    def expire(self, now_s: float) -> tuple[Waiting[PayloadT], ...]:
+        expired = self._line.expire(now_s)
+        self._num_expired += len(expired)
+        for item in expired:
+            self._taken_s.pop(item.stream, None)
+        return expired
+
+    def take(self, now_s: float, worker: int = 0) -> Batch[PayloadT]:
+        expired = self.expire(now_s)
+        self._workers.ready(worker, now_s)
+        if not self._line:
+            return Batch((), expired)
+        if self._latencies.expected_s(1) is None:
+            return self._run(list(self._line)[: self._max_batch], expired, worker, now_s)
+        in_time, lost = self._by_due_time(now_s)
+        decision = Choice(
+            now_s=now_s,
+            due_s=[at_s for at_s, _ in in_time],
+            num_lost=len(lost),
+            expected=tuple(self._expected.values()),
+            others_free_at_s=self._workers.others_free_at_s(worker, now_s),
+            latency_s=self._latency_s,
+            max_batch=self._max_batch,
+            margin_s=self._margin_s,
+        ).decide()
+        if isinstance(decision, Wait):
+            return Batch((), expired, decision.until_s)
+        ordered = [item for _, item in in_time] + lost
+        return self._run(ordered[: decision.size], expired, worker, now_s)
+
+    def on_ready(self, worker: int, now_s: float) -> None:
+        self._workers.ready(worker, now_s)
+        self._latencies.forget_warmth(worker)
+
+    def on_finished(self, worker: int, batch_size: int, latency_s: float, now_s: float) -> None:
+        self._workers.ready(worker, now_s)
+        self._latencies.add(worker, batch_size, latency_s)
+
+    def on_lost(self, worker: int, now_s: float) -> None:
+        self._workers.lost(worker)
+
+    def next_observation_in_s(self, stream: int, now_s: float) -> float | None:
+        if not self._paces:
+            return None
+        step = self._next_step(stream)
+        if step is None:
+            return None
+        # Half a period before the tick: the robot acts on whole ticks, and the wish is counted from
+        # its arrival there.
+        half_period_s = self._pacer.plan.rates[stream].period_s / 2
+        return max(0.0, self._pacer.tick_s(stream, step) - half_period_s - now_s)
+
+    def status(self, now_s: float) -> TierStatus:
+        rates = list(self._pacer.plan.rates.values())
+        highest_hz = None
+        if self._last_rate is not None and rates:
+            highest_hz = self._admission.highest_hz(
+                rates, self._last_rate, self._workers.num_workers
+            )
+        return TierStatus(
+            name=self.name,
+            num_streams=len(rates),
+            num_waiting=len(self._line),
+            num_expired=self._num_expired,
+            num_refused=self._num_refused,
+            cycle_s=self._pacer.plan.cycle_s if self._paces else None,
+            sustainable_control_hz=highest_hz,
+            latencies=self._latencies.measured(),
+        )
+
+    def _refusal(self, rates: Sequence[StreamRate], rate: StreamRate) -> Refused:
+        highest_hz = self._admission.highest_hz(
+            rates, rate, self._workers.num_workers, below_hz=rate.control_hz
+        )
+        advice = (
+            "no control rate would fit" if highest_hz is None else f"{highest_hz:.3g} Hz would fit"
+        )
+        return Refused(
+            f"the policy's workers ({self._workers.num_workers}) carry {len(rates)} robots and "
+            f"cannot give one more a chunk every {rate.cycle_s:.3g} s at {rate.control_hz:g} Hz; "
+            f"{advice}",
+            highest_hz,
+        )
+
+    def _latency_s(self, batch_size: int) -> float:
+        return self._latencies.expected_s(batch_size) or 0.0
+
+    def _by_due_time(
+        self, now_s: float
+    ) -> tuple[list[tuple[float, Waiting[PayloadT]]], list[Waiting[PayloadT]]]:
+        """Those that can still be in time, earliest due first, and the others."""
+        soonest_s = now_s + self._latency_s(1)
+        in_time: list[tuple[float, Waiting[PayloadT]]] = []
+        lost: list[Waiting[PayloadT]] = []
+        for item in self._line:
+            rate = self._pacer.plan.rates.get(item.stream)
+            at_s = due_s(item, rate, self._taken_s.get(item.stream))
+            if at_s >= soonest_s:
+                in_time.append((at_s, item))
+            else:
+                lost.append(item)
+        in_time.sort(key=lambda pair: pair[0])
+        return in_time, lost
+
+    def _run(
+        self,
+        items: list[Waiting[PayloadT]],
+        expired: tuple[Waiting[PayloadT], ...],
+        worker: int,
+        now_s: float,
+    ) -> Batch[PayloadT]:
+        self._line.remove(items)
+        end_s = now_s + (self._latencies.expected_s(len(items)) or 0.0)
+        self._workers.started(worker, end_s)
+        self._pacer.started(items)
+        for item in items:
+            self._taken_s.pop(item.stream, None)
+            rate = self._pacer.plan.rates.get(item.stream)
+            step = self._next_step(item.stream)
+            if rate is None or step is None or not self._paces:
+                continue
+            # The robot has one observation in flight, so it cannot ask before the chunk is there.
+            soonest_s = end_s + self._margin_s / 2
+            while self._pacer.tick_s(item.stream, step) < soonest_s:
+                step += 1
+            self._expected[item.stream] = self._expect(rate, self._pacer.tick_s(item.stream, step))
+        return Batch(tuple(items), expired)
+
+    def _next_step(self, stream: int) -> int | None:
+        rate = self._pacer.plan.rates.get(stream)
+        return None if rate is None else self._pacer.next_step(stream, self._tolerance_s(rate))
+
+    def _tolerance_s(self, rate: StreamRate) -> float:
+        """How late after the others a robot may come and still be waited for."""
+        plan = self._pacer.plan
+        share = -(-max(plan.loads) // self._workers.num_workers)
+        latency_s = self._latencies.expected_s(min(share, self._max_batch))
+        if latency_s is None or plan.base_s is None:
+            return rate.period_s / 2
+        slack_s = plan.base_s - latency_s - self._margin_s
+        return min(rate.period_s / 2, max(slack_s, _LEAST_TOLERANCE_PERIODS * rate.period_s))
+
+    @staticmethod
+    def _expect(rate: StreamRate, eta_s: float) -> Expected:
+        spare_steps = max(rate.cycle_steps, rate.horizon - rate.cycle_steps)
+        return Expected(eta_s, eta_s + spare_steps * rate.period_s, rate.period_s / 2)

@@ -1,0 +1,132 @@
+"""When robots should ask, so that their observations arrive together.
+
+Planned batches lie at anchor + index * base (see `slots`). Three things bring robots onto the plan:
+
+- A robot's grid is laid before the first tick of its policy tool, so that a tick falls on a planned
+  batch. Afterwards the grid stays where it is: nothing stretches or shortens a control period.
+- A robot asks at the last of its ticks that reaches its planned batch. That is at most as late as
+  its own rows ask for; a robot that has come out of step gets back by asking some whole ticks
+  earlier, using rows beyond those it would have executed.
+- The plan follows the robots: the anchor moves to where the middle one of a batch has come, so that
+  common drift, or a batch that was late for all, does not pull plan and robots apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from server.core.batching.interface import StreamRate, Waiting
+from server.core.batching.phase import RobotPhase
+from server.core.batching.slots import SlotPlan
+
+#: Shortest notice for a robot's first tick: the answer has to reach it and the tool has to start.
+NOTICE_S = 0.02
+#: Robots whose first arrival tells how far arrivals lie behind the ticks that were asked for.
+_NUM_OFFSETS = 8
+
+
+class Pacer:
+    """The plan, and where each robot's grid lies in it. Knows nothing of workers and latency."""
+
+    def __init__(self) -> None:
+        self.plan = SlotPlan()
+        self._anchor_s: float | None = None
+        self._phases: dict[int, RobotPhase] = {}
+        self._asked_for_s: dict[int, float] = {}
+        self._offsets_s: deque[float] = deque(maxlen=_NUM_OFFSETS)
+
+    def join(self, stream: int, rate: StreamRate, now_s: float) -> float:
+        """Take a stream in. Returns in how many seconds its first tick should be."""
+        self.plan.add(stream, rate)
+        self._phases[stream] = RobotPhase(rate)
+        offset_s = self._usual_offset_s(rate)
+        earliest_s = now_s + NOTICE_S
+        if self._anchor_s is None:
+            self._anchor_s = earliest_s + offset_s
+        slot = self.plan.slot(stream)
+        index = math.ceil((earliest_s + offset_s - self._anchor_s) / self._base_s - 1e-9)
+        tick_s = self._time_s(slot.first_from(index)) - offset_s
+        self._asked_for_s[stream] = tick_s
+        return tick_s - now_s
+
+    def leave(self, stream: int) -> None:
+        """The stream is gone; the others keep their phases."""
+        self.plan.remove(stream)
+        self._phases.pop(stream, None)
+        self._asked_for_s.pop(stream, None)
+        if not self._phases:
+            self._anchor_s = None
+
+    def arrived(self, item: Waiting[Any]) -> float | None:
+        """An observation came. Returns when its tick arrives at the earliest. None: not paced."""
+        phase = self._phases.get(item.stream)
+        if phase is None:
+            return None
+        step = phase.observe(item)
+        asked_for_s = self._asked_for_s.pop(item.stream, None)
+        if asked_for_s is not None:
+            period_s = self.plan.rates[item.stream].period_s
+            self._offsets_s.append(_nearest(item.arrived_s - asked_for_s, period_s))
+        return phase.tick_s(step)
+
+    def started(self, items: Sequence[Waiting[Any]]) -> None:
+        """A batch was started: the plan follows it if it is the greater part of a planned one."""
+        ticks_s = [
+            phase.tick_s(phase.last_step)
+            for item in items
+            if (phase := self._phases.get(item.stream)) is not None and phase.last_step is not None
+        ]
+        if not ticks_s or self._anchor_s is None:
+            return
+        middle_s = median(ticks_s)
+        index = round((middle_s - self._anchor_s) / self._base_s)
+        if 2 * len(ticks_s) > self.plan.load_at(index):
+            self._anchor_s += middle_s - self._time_s(index)
+
+    def next_step(self, stream: int, tolerance_s: float) -> int | None:
+        """Step of the observation that the stream should send next.
+
+        The last one whose observation can be there no later than `tolerance_s` after a planned
+        batch of the stream, and not later than its own rows ask for. None: unknown.
+        """
+        phase = self._phases.get(stream)
+        if phase is None or phase.last_step is None or self._anchor_s is None:
+            return None
+        rate, slot = self.plan.rates[stream], self.plan.slot(stream)
+        last_step = phase.last_step + rate.cycle_steps
+        # Batches that are too late for any allowed step are passed over; one period covers those
+        # between the last allowed tick and the next.
+        end_s = phase.tick_s(last_step + 1)
+        index = slot.first_from(math.ceil((end_s - self._anchor_s) / self._base_s))
+        while (step := phase.step_by(self._time_s(index) + tolerance_s)) > last_step:
+            index -= slot.every
+        return step if step > phase.last_step else last_step
+
+    def tick_s(self, stream: int, step: int) -> float:
+        """When the stream's observation of `step` arrives at the earliest; its phase is known."""
+        return self._phases[stream].tick_s(step)
+
+    @property
+    def _base_s(self) -> float:
+        base_s = self.plan.base_s
+        assert base_s is not None, "a plan with streams has a base"
+        return base_s
+
+    def _time_s(self, index: int) -> float:
+        assert self._anchor_s is not None, "a plan with streams has an anchor"
+        return self._anchor_s + index * self._base_s
+
+    def _usual_offset_s(self, rate: StreamRate) -> float:
+        """How far arrivals lie behind the ticks that were asked for: the network, both ways."""
+        if not self._offsets_s:
+            return 0.0
+        return min(max(0.0, median(self._offsets_s)), rate.period_s / 2)
+
+
+def _nearest(offset_s: float, period_s: float) -> float:
+    """The same offset within half a period around 0."""
+    return offset_s - round(offset_s / period_s) * period_s

@@ -1,0 +1,89 @@
+"""Whether one more robot still fits into the action tier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from server.core.batching.interface import StreamRate
+from server.core.batching.latency_learner import LatencyLearner
+from server.core.batching.slots import fullest_batch
+
+#: Step of the search for a rate that fits, and how far it goes down.
+_RATE_STEP = 1.02
+_NUM_RATES = 200
+
+
+class TierAdmission:
+    """A set of streams fits if each planned batch is done before the next one is due.
+
+    Args:
+        latencies: What a batch takes. While nothing is known, everything fits.
+        max_batch: Most observations in a batch.
+        margin_s: Part of a cycle that is lost between robot and worker: the network both ways, and
+            the front end.
+    """
+
+    def __init__(self, latencies: LatencyLearner, max_batch: int, margin_s: float) -> None:
+        self._latencies = latencies
+        self._max_batch = max_batch
+        self._margin_s = margin_s
+
+    def largest_batch(self, budget_s: float) -> int:
+        """Largest batch that is done within the budget; 0: not even one observation."""
+        low, high = 0, self._max_batch
+        while low < high:
+            middle = (low + high + 1) // 2
+            latency_s = self._latencies.expected_s(middle)
+            if latency_s is None or latency_s + self._margin_s <= budget_s:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def fits(self, rates: Iterable[StreamRate], num_workers: int) -> bool:
+        """Whether streams of these rates can all be carried by so many workers."""
+        numbered = dict(enumerate(rates))
+        if not numbered:
+            return True
+        base_s = min(rate.cycle_s for rate in numbered.values())
+        return fullest_batch(numbered) <= num_workers * self.largest_batch(base_s)
+
+    def highest_hz(
+        self,
+        rates: Iterable[StreamRate],
+        one_more: StreamRate,
+        num_workers: int,
+        below_hz: float | None = None,
+    ) -> float | None:
+        """Highest control rate at which one more stream fits beside those of `rates`.
+
+        Args:
+            rates: Of the streams that are there.
+            one_more: Its executed steps and horizon; its rate does not matter.
+            num_workers: Workers that share the load.
+            below_hz: Look below this rate only. None: below what a batch of one allows.
+
+        Returns:
+            The rate, to within 2%. None: no rate fits, or nothing is known of the latency.
+        """
+        alone_s = self._latencies.expected_s(1)
+        if alone_s is None:
+            return None
+        others = list(rates)
+        limit_hz = one_more.cycle_steps / (alone_s + self._margin_s)
+        if below_hz is not None:
+            limit_hz = min(limit_hz, below_hz)
+        candidates = [limit_hz / _RATE_STEP**power for power in range(_NUM_RATES)]
+        # Rates whose cycle is a multiple of another stream's waste nothing, so they are tried too.
+        candidates += [
+            other.control_hz * one_more.cycle_steps / (other.cycle_steps * 2**power)
+            for other in set(others)
+            for power in range(8)
+        ]
+        for control_hz in sorted(set(candidates), reverse=True):
+            if control_hz > limit_hz:
+                continue
+            if self.fits([*others, replace(one_more, control_hz=control_hz)], num_workers):
+                return control_hz
+        return None
