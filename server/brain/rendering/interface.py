@@ -64,6 +64,10 @@ class Renderer(Protocol):
         """The token with which the model ends its answer."""
 
     @property
+    def generation_prompt(self) -> tuple[int, ...]:
+        """The last tokens of every prompt: where the model begins to write."""
+
+    @property
     def image_token_id(self) -> int | None:
         """Placeholder of a picture; None: the model takes none."""
 
@@ -95,7 +99,11 @@ class Renderer(Protocol):
         """
 
     def note(self, text: str) -> Rendered:
-        """A user message of our own that stands between two others (see `ContextPolicy`)."""
+        """A user message of our own, where turns were taken out (see `ContextPolicy`).
+
+        Returns:
+            What follows an opening without its `generation_prompt`; it ends with that itself.
+        """
 
 
 @dataclass(frozen=True)
