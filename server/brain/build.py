@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from robot_sdk.clock import Clock
 from server.brain.interface import BrainEngine
+from server.brain.openai_engine.build import build_openai_engine
 from server.brain.worker_engine import WorkerEngine
 from server.config import Config
 
@@ -13,6 +14,8 @@ _DEMO_PLANNER = "server.brain.demo_planner:DemoPlanner"
 def build_brain(config: Config, clock: Clock) -> BrainEngine:
     """The engine that brain.engine names. Nothing is started or loaded yet."""
     section = config.brain
+    if section.engine == "openai":
+        return build_openai_engine(config, clock)
     return WorkerEngine(
         {
             "factory": section.factory if section.engine == "factory" else _DEMO_PLANNER,

@@ -14,8 +14,9 @@ class BrainSection:
 
     engine: str = setting(
         "demo-planner",
-        "demo-planner needs no weights; factory is a planner of your own.",
-        choices=("demo-planner", "factory"),
+        "demo-planner needs no weights; openai asks the endpoint of [openai]; factory is a planner "
+        "of your own.",
+        choices=("demo-planner", "openai", "factory"),
     )
     factory: str = setting(
         "",
