@@ -1,0 +1,28 @@
+"""What an engine says of its cache and its queue, as far as decisions look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EngineGauges:
+    """Newest values; None is not told by this engine.
+
+    Attributes:
+        pool_blocks: Size of the KV cache pool.
+        block_tokens: Tokens in one of its blocks.
+        kv_cache_usage: Share of the pool that running requests hold, 0 to 1. Prefixes of idle
+            episodes are not in it, so a low value does not mean that there is room.
+        requests_running, requests_waiting: In the engine, not at the door.
+    """
+
+    pool_blocks: int | None = None
+    block_tokens: int | None = None
+    kv_cache_usage: float | None = None
+    requests_running: int | None = None
+    requests_waiting: int | None = None
+
+
+#: An engine that tells nothing.
+SILENT_ENGINE = EngineGauges()

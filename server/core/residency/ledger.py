@@ -1,0 +1,223 @@
+"""The prefix ledger: what every turn found in the cache, and what that says about the fleet."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+
+from robot_sdk.messages import TokenUsage
+from server.core.residency.capacity import CapacityEstimate, CapacityLearner
+from server.core.residency.footprint import PrefixOutcome, TurnFootprint, footprint_of
+from server.core.residency.forecast import FamilyHistories, ForecastTable
+from server.core.residency.healthy_ratio import HealthyRatio
+from server.core.residency.reuse_distance import ReuseDistances
+from server.core.residency.snapshot import LedgerSnapshot, LedgerTotals
+from server.core.residency.window import WINDOW_S, PrefixWindow
+from server.core.residency.working_set import LiveContext, WorkingSet, blocks_of
+
+#: Block size where neither engine nor configuration tells one: public endpoints count their cache
+#: in steps of 128 tokens, the coarsest in use, so a hit is never mistaken for a miss by rounding.
+ASSUMED_BLOCK_TOKENS = 128
+#: Newest reuse distances that the quantiles are taken from.
+_NUM_DISTANCES = 256
+
+
+@dataclass(frozen=True)
+class CountedTurn:
+    """A turn as the ledger counted it.
+
+    Attributes:
+        reuse_distance_blocks: Distinct blocks that other episodes touched since this one's last
+            turn; None at its first.
+        needed_blocks: The same plus the episode's own prefix: a least-recently-used pool of this
+            size would just have kept it.
+    """
+
+    episode_id: str
+    task_family: str
+    footprint: TurnFootprint
+    outcome: PrefixOutcome
+    reuse_distance_blocks: int | None
+    needed_blocks: int | None
+
+
+class PrefixLedger:
+    """Counts turns. Pure: no clock, no engine; constant or logarithmic time per turn.
+
+    An episode is begun when it is admitted and ended once. Turns of episodes that are not inside
+    are ignored: a late one must not bring an ended episode back.
+
+    Args:
+        window_s: Span of the hit rate and the token rates.
+    """
+
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self._window = PrefixWindow(window_s)
+        self._ratio = HealthyRatio(window_s)
+        self._histories = FamilyHistories()
+        self._totals: Counter[PrefixOutcome] = Counter()
+        self._cached_tokens = 0
+        self._computed_tokens = 0
+        self._generated_tokens = 0
+        self._pool_blocks: int | None = None
+        self._block_tokens: int | None = None
+        self._working_set = WorkingSet(ASSUMED_BLOCK_TOKENS)
+        self._start_counting_blocks()
+
+    def set_pool(self, pool_blocks: int | None, block_tokens: int | None) -> None:
+        """What the engine says of its pool. Another block size makes old block counts void."""
+        self._pool_blocks = pool_blocks
+        if block_tokens == self._block_tokens:
+            return
+        self._block_tokens = block_tokens
+        contexts = list(self._working_set)
+        self._working_set = WorkingSet(self._effective_block_tokens)
+        for context in contexts:
+            self._working_set.put(context)
+        self._start_counting_blocks()
+
+    def begin_episode(self, episode_id: str, task_family: str) -> None:
+        """An episode was admitted."""
+        if self._working_set.get(episode_id) is None:
+            self._working_set.put(LiveContext(episode_id, task_family))
+
+    def record_turn(
+        self, episode_id: str, usage: TokenUsage, now_s: float, is_rebuild: bool = False
+    ) -> CountedTurn | None:
+        """A turn was committed.
+
+        Args:
+            episode_id: Of an episode that was begun and not ended.
+            usage: As its engine counted it.
+            now_s: Server's clock; must not run backwards.
+            is_rebuild: Older turns were dropped before it (compaction).
+
+        Returns:
+            None if the episode is not inside or the engine counts no tokens.
+        """
+        context = self._working_set.get(episode_id)
+        if context is None:
+            return None
+        footprint = footprint_of(usage, context.context_tokens, is_rebuild, now_s)
+        if footprint is None:
+            return None
+        block_tokens = self._effective_block_tokens
+        outcome = footprint.outcome(block_tokens)
+        self._count(footprint, outcome)
+        self._window.add(footprint, outcome, block_tokens)
+        self._ratio.look(self._window.sums, now_s)
+        self._put_context(context, footprint)
+        own_blocks = blocks_of(footprint.expected_prefix_tokens, block_tokens)
+        distance = self._distances.touch(
+            episode_id,
+            blocks_of(footprint.context_tokens, block_tokens),
+            kept_blocks=footprint.expected_prefix_tokens // block_tokens if is_rebuild else None,
+        )
+        needed = None
+        if distance is not None:
+            self._newest_distances.append(distance)
+            needed = distance + own_blocks
+            if outcome in (PrefixOutcome.HIT, PrefixOutcome.MISS):
+                self._capacity.add(needed, outcome is PrefixOutcome.HIT, now_s)
+        return CountedTurn(episode_id, context.task_family, footprint, outcome, distance, needed)
+
+    def end_episode(self, episode_id: str, went_to_its_end: bool) -> LiveContext | None:
+        """An episode is no more; its context leaves the working set.
+
+        Args:
+            episode_id: Without effect if it is not inside.
+            went_to_its_end: Whether it says how long such episodes become. One that was cut off
+                does not.
+
+        Returns:
+            What was known of it.
+        """
+        context = self._working_set.remove(episode_id)
+        self._distances.forget(episode_id)
+        if context is not None and went_to_its_end and context.num_turns:
+            self._histories.ended(context.task_family, context.peak_tokens)
+        return context
+
+    def context(self, episode_id: str) -> LiveContext | None:
+        """What is known of an episode inside."""
+        return self._working_set.get(episode_id)
+
+    @property
+    def forecasts(self) -> ForecastTable:
+        return self._histories.table
+
+    def snapshot(self, now_s: float) -> LedgerSnapshot:
+        """All figures as of now; costs the number of living episodes."""
+        self._window.expire(now_s)
+        knows_blocks = self._block_tokens is not None
+        num_with_turns = self._working_set.num_with_turns
+        total_tokens = self._working_set.total_tokens
+        return LedgerSnapshot(
+            now_s=now_s,
+            window_s=self._window.window_s,
+            window=replace(self._window.sums),
+            baseline_computed_per_generated=self._ratio.baseline,
+            reuse_distance_blocks_p50=self._distance(0.5) if knows_blocks else None,
+            reuse_distance_blocks_p90=self._distance(0.9) if knows_blocks else None,
+            num_live=len(self._working_set),
+            working_set_tokens=total_tokens,
+            working_set_blocks=self._working_set.total_blocks if knows_blocks else None,
+            forecast_blocks=self._forecast_blocks() if knows_blocks else None,
+            mean_context_tokens=total_tokens / num_with_turns if num_with_turns else None,
+            pool_blocks=self._pool_blocks,
+            block_tokens=self._block_tokens,
+            capacity=self._capacity.estimate(now_s) if knows_blocks else CapacityEstimate(),
+            forecasts=self._histories.table,
+            totals=LedgerTotals(
+                dict(self._totals),
+                self._cached_tokens,
+                self._computed_tokens,
+                self._generated_tokens,
+            ),
+        )
+
+    @property
+    def _effective_block_tokens(self) -> int:
+        return self._block_tokens or ASSUMED_BLOCK_TOKENS
+
+    def _start_counting_blocks(self) -> None:
+        self._distances = ReuseDistances()
+        self._newest_distances: deque[int] = deque(maxlen=_NUM_DISTANCES)
+        self._capacity = CapacityLearner()
+
+    def _count(self, footprint: TurnFootprint, outcome: PrefixOutcome) -> None:
+        self._totals[outcome] += 1
+        self._cached_tokens += footprint.cached_tokens or 0
+        self._computed_tokens += footprint.computed_tokens or 0
+        self._generated_tokens += footprint.output_tokens
+
+    def _put_context(self, context: LiveContext, footprint: TurnFootprint) -> None:
+        tokens = footprint.context_tokens
+        if context.num_turns and not footprint.is_rebuild:
+            self._histories.grew(context.task_family, tokens - context.context_tokens)
+        self._working_set.put(
+            replace(
+                context,
+                context_tokens=tokens,
+                peak_tokens=max(context.peak_tokens, tokens),
+                num_turns=context.num_turns + 1,
+                last_turn_s=footprint.committed_s,
+            )
+        )
+
+    def _forecast_blocks(self) -> int:
+        table, block_tokens = self._histories.table, self._effective_block_tokens
+        total = 0
+        for context in self._working_set:
+            forecast = table.of(context.task_family)
+            grown = context.context_tokens + (forecast.growth_tokens_per_turn or 0.0)
+            total += blocks_of(max(grown, forecast.mean_peak_tokens or 0.0), block_tokens)
+        return total
+
+    def _distance(self, share: float) -> float | None:
+        """Nearest rank."""
+        if not self._newest_distances:
+            return None
+        ordered = sorted(self._newest_distances)
+        return float(ordered[max(math.ceil(share * len(ordered)) - 1, 0)])
