@@ -28,7 +28,7 @@ class Fleet:
     metadata: tuple[tuple[str, str], ...]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Declare token and TLS arguments; the address is the command's own."""
     # Not the token itself: other users of the machine can read a command line.
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="file that holds the token")

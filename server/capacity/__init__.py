@@ -1,0 +1,1 @@
+"""Capacity planning: the planner, the cliff experiments, and the engine without a model."""

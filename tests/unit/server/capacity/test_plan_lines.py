@@ -1,0 +1,86 @@
+"""The plan: every figure says how it came about, and the figures agree with the rules."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.capacity.plan import render
+from server.capacity.plan_lines import ActionInputs, PlanInputs, make_plan
+from server.core.batching.latency_table import STUDY_TABLE
+from server.core.capacity import KvPool
+
+
+def inputs(pool=None, context_tokens=95_000, control_hz=20.0, num_gpus=1, planned_action=True):
+    action = ActionInputs(
+        control_hz=control_hz,
+        table=STUDY_TABLE,
+        table_source="the study",
+        executed_steps=5,
+        horizon=10,
+        num_gpus=num_gpus,
+    )
+    return PlanInputs(
+        pool=pool or KvPool(4270, 784, 3),
+        mean_context_tokens=context_tokens,
+        step_tokens=16_384,
+        turn_cycle_s=9.4,
+        pool_source="given",
+        context_source="given",
+        turn_source="the study",
+        action=action if planned_action else None,
+    )
+
+
+def value_of(lines, name):
+    return next(line.value for line in lines if line.name == name)
+
+
+def test_the_study_s_box_is_bound_by_its_action_tier_until_it_has_three_gpus():
+    one = make_plan(inputs(num_gpus=1))
+    assert (one.binds, value_of(one.together, "robots inside at once")) == ("action", 7)
+    three = make_plan(inputs(num_gpus=3))
+    assert (three.binds, value_of(three.together, "robots inside at once")) == ("brain", 20)
+
+
+def test_the_count_of_kept_snapshots_is_the_study_s_cliff_at_100k_tokens():
+    plan = make_plan(inputs(context_tokens=100_000))
+    assert value_of(plan.brain, "sessions that fit, every snapshot kept") == 28
+
+
+def test_without_a_control_rate_only_the_brain_is_planned_and_the_text_says_so():
+    plan = make_plan(inputs(planned_action=False))
+    assert plan.binds is None
+    assert plan.action == plan.together == ()
+    assert "give --deadline-hz" in render(plan)
+
+
+def test_the_end_of_the_latency_table_shows_as_a_lower_bound():
+    plan = make_plan(inputs(control_hz=4.0))
+    assert "L(64) = 1030 ms" in render(plan)
+    assert ">= 64 robots" in render(plan)
+
+
+@given(
+    st.builds(
+        KvPool,
+        num_blocks=st.integers(2, 50_000),
+        block_tokens=st.integers(1, 2048),
+        num_state_groups=st.integers(0, 5),
+    ),
+    st.integers(1, 500_000),
+    st.floats(1.0, 100.0),
+    st.integers(1, 16),
+)
+def test_every_line_of_any_plan_has_rule_numbers_and_source_and_is_json(
+    pool, context_tokens, control_hz, num_gpus
+):
+    plan = make_plan(inputs(pool, context_tokens, control_hz, num_gpus))
+    for line in (*plan.brain, *plan.action, *plan.together):
+        assert line.rule
+        assert line.formula
+        assert line.source
+        assert line.name in render(plan)
+    assert json.loads(json.dumps(plan.to_json(), allow_nan=False))["binds"] == plan.binds
