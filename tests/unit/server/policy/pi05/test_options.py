@@ -102,5 +102,5 @@ def test_a_device_that_is_not_there_is_named(tokenizer_path: Path) -> None:
         }
     )
 
-    with pytest.raises(InvalidArgumentError, match="device.*allowed: cpu"):
+    with pytest.raises(InvalidArgumentError, match=r"device.*allowed: cpu"):
         Pi05Policy.load(options)

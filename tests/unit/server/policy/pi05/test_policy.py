@@ -295,5 +295,5 @@ def test_a_recipe_wider_than_the_model_is_refused(tokenizer_path: Path, tmp_path
     wide = tmp_path / "wide.json"
     wide.write_text(json.dumps(tree))
 
-    with pytest.raises(InvalidArgumentError, match="wider than the model's.*got 35"):
+    with pytest.raises(InvalidArgumentError, match=r"wider than the model's.*got 35"):
         tiny_policy(tokenizer_path, recipe=str(wide))
