@@ -46,10 +46,11 @@ class RequestTiming:
     s_prev + executed_steps.
 
     A server that paces its robots says when it would like the next observation, so that the
-    observations of several robots come together. Only the tick nearest to its wish is asked in, and
-    only if that is earlier than the rule above: the rows beyond `executed_steps` make that possible
-    without a gap. The first observation of a stream may also wait for the server's wish, for no
-    longer than the rows of one chunk are executed, since no row is lost by it.
+    observations of several robots come together. It is sent at the first tick after that, if this
+    is earlier than the rule above: the rows beyond `executed_steps` make that possible without a
+    gap. The first observation of a stream may also wait for the server's wish, for no longer than
+    the rows of one chunk are executed, since no row is lost by it; there the nearest tick counts,
+    because the loop has put its grid on it.
 
     For one thread. Times are `now_s` of the control loop's clock.
     """
@@ -210,7 +211,7 @@ class RequestTiming:
             return True
         if self._pace == "lockstep" or self._hint_s is None or self._previous_step is None:
             return False
-        return step > self._previous_step and self._is_nearest_tick(now_s, self._hint_s)
+        return step > self._previous_step and now_s >= self._hint_s - _ROUNDING_S
 
     def sent(self, sequence: int, step: int, now_s: float) -> None:
         """An observation of `step` was sent."""
@@ -234,8 +235,7 @@ class RequestTiming:
             sequence: Of the observation that the chunk answers.
             received_s: When the chunk came, on the control loop's clock.
             next_observation_in_s: The server's wish, from `received_s`. It can only move the next
-                observation earlier; a value that is not a number is ignored. The nearest tick
-                counts, which also takes up the time on the network.
+                observation earlier; a value that is not a number is ignored.
         """
         request = self._take(sequence)
         if request is None:

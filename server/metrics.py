@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from server.config import TelemetrySection
+from server.policy_metrics import policy_metrics
 from server.rpc.hub import EpisodeHub
 from server.rpc.services import Services
 
@@ -78,13 +79,4 @@ class PrometheusPage:
             yield self._counter("robot_turns_committed", "Since start", value=totals.committed)
             yield self._counter("robot_turns_replayed", "Since start", value=totals.replayed)
             yield self._counter("robot_turns_aborted", "Since start", value=totals.aborted)
-        running = self._gauge("robot_observations_running", "In a worker", labels=["policy"])
-        waiting = self._gauge("robot_observations_waiting", "Not started", labels=["policy"])
-        chunks = self._counter("robot_chunks", "Since start", labels=["policy"])
-        failed = self._counter("robot_chunks_failed", "Since start", labels=["policy"])
-        for name, driver in self._services.policies.items():
-            running.add_metric([name], driver.num_running)
-            waiting.add_metric([name], driver.num_waiting)
-            chunks.add_metric([name], driver.totals.chunks)
-            failed.add_metric([name], driver.totals.failed)
-        yield from (running, waiting, chunks, failed)
+        yield from policy_metrics(self._services.policies, self._gauge, self._counter)

@@ -7,9 +7,10 @@ worker's arena and answers once out of its socket.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +19,22 @@ from robot_sdk.clock import Clock, to_ns
 from robot_sdk.errors import (
     CancelledByServerError,
     DeadlineExceededError,
+    OverloadedError,
     RobotSdkError,
     WorkerUnavailableError,
     to_detail,
 )
 from robot_sdk.spec import PolicySpec
 from robot_sdk.spec_codec import decode_spec
-from server.core.batching import Batcher, Waiting
+from server.core.batching import Accepted, Batcher, Refused, StreamRate, TierStatus, Waiting
 from server.worker.arena import Arena
 from server.worker.framing import Frame
 from server.worker.supervisor import Supervisor, WorkerState
 
 _log = logging.getLogger(__name__)
+
+#: When a robot that the tier cannot carry may ask again: others come and go within seconds.
+_REFUSED_RETRY_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class ChunkStream:
-    """One open stream. `on_answer` is called on the event loop, never after `close_stream`."""
+    """One open stream. `on_answer` is called on the event loop, never after `close_stream`.
+
+    Attributes:
+        first_observation_in_s: When the tier would like the first observation, from the opening.
+            None: any time.
+    """
 
     number: int
     instruction: str
     noise_seed: int | None
     on_answer: Callable[[Answer], None]
+    first_observation_in_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,11 +97,23 @@ class _Worker:
 
 @dataclass
 class Totals:
-    """Since the server started."""
+    """Since the server started.
+
+    Attributes:
+        chunks: Observations that got one.
+        failed: Observations that got an error, expired ones included.
+        expired: Observations given up because their deadline had passed.
+        superseded: Observations replaced by a newer one of their stream.
+        batches: Batches that a worker finished.
+        refused_streams: Streams that the tier could not carry.
+    """
 
     chunks: int = 0
     failed: int = 0
+    expired: int = 0
     superseded: int = 0
+    batches: int = 0
+    refused_streams: int = 0
 
 
 class PolicyDriver:
@@ -103,6 +126,9 @@ class PolicyDriver:
         max_batch: Largest batch the batcher makes; sizes the arena.
         max_message_bytes: Largest request; sizes the arena.
         infer_timeout_s: A worker that takes longer for a batch is killed and started again.
+        default_deadline_s: Deadline of observations that name none; None: they have none.
+        devices: Values of CUDA_VISIBLE_DEVICES, for one worker after the other in turn. Empty: the
+            workers see what this process sees.
         on_chunk: Called with the service time of every chunk, seconds; for metrics.
     """
 
@@ -117,6 +143,8 @@ class PolicyDriver:
         max_message_bytes: int,
         infer_timeout_s: float,
         clock: Clock,
+        default_deadline_s: float | None = None,
+        devices: Sequence[str] = (),
         on_chunk: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.name = name
@@ -129,7 +157,11 @@ class PolicyDriver:
         self._arena_bytes = max_batch * max_message_bytes
         self._infer_timeout_s = infer_timeout_s
         self._clock = clock
+        self._default_deadline_s = default_deadline_s
+        self._devices = tuple(devices)
         self._on_chunk = on_chunk
+        self._wake: asyncio.TimerHandle | None = None
+        self._tier = batcher.status(clock.now_s())
         self._workers: list[_Worker] = []
         self._streams: dict[int, ChunkStream] = {}
         self._num_streams = 0
@@ -147,6 +179,11 @@ class PolicyDriver:
     def num_running(self) -> int:
         """Observations in a worker, including those whose stream has gone."""
         return sum(len(w.running) for w in self._workers)
+
+    @property
+    def num_streams(self) -> int:
+        """Open streams."""
+        return len(self._streams)
 
     @property
     def num_waiting(self) -> int:
@@ -174,6 +211,7 @@ class PolicyDriver:
     async def stop(self) -> None:
         """End the workers; what waits or runs fails with CANCELLED."""
         self._stopping = True
+        self._sleep()
         for stream in list(self._streams.values()):
             waiting = self._batcher.withdraw(stream.number)
             if waiting is not None:
@@ -198,17 +236,42 @@ class PolicyDriver:
         return self.spec
 
     def open_stream(
-        self, instruction: str, noise_seed: int | None, on_answer: Callable[[Answer], None]
+        self,
+        instruction: str,
+        noise_seed: int | None,
+        control_hz: float,
+        on_answer: Callable[[Answer], None],
     ) -> ChunkStream:
-        self._num_streams += 1
-        stream = ChunkStream(self._num_streams, instruction, noise_seed, on_answer)
-        self._streams[stream.number] = stream
+        """A robot that executes rows at `control_hz` (above 0) wants chunks.
+
+        Raises:
+            WorkerUnavailableError: As `ready_spec`.
+            OverloadedError: The tier cannot carry one more at this rate; names one that would fit.
+        """
+        spec = self.ready_spec()
+        rate = StreamRate(control_hz, spec.executed_steps, spec.horizon)
+        number = self._num_streams + 1
+        verdict = self._batcher.open_stream(number, rate, self._clock.now_s())
+        first_in_s: float | None = None
+        if isinstance(verdict, Accepted):
+            first_in_s = verdict.next_observation_in_s
+        elif self._streams:
+            self.totals.refused_streams += 1
+            raise _refusal(self.name, control_hz, verdict)
+        else:
+            # Alone it takes nothing from anybody, and its user may prefer a slow policy to none.
+            _log.warning("policy %s is too slow even for one robot: %s", self.name, verdict.reason)
+        self._num_streams = number
+        stream = ChunkStream(number, instruction, noise_seed, on_answer, first_in_s)
+        self._streams[number] = stream
         return stream
 
     def close_stream(self, stream: ChunkStream) -> None:
         """Drop what the stream has waiting. What runs runs on, and its answer is dropped."""
         self._streams.pop(stream.number, None)
         self._batcher.close_stream(stream.number)
+        # Those that waited for it in a batch need not any more.
+        self._pump()
 
     def submit(
         self,
@@ -229,11 +292,19 @@ class PolicyDriver:
         if self.num_ready == 0:
             self._fail(request, self._unavailable())
             return
-        expires_at_s = (
-            received_s + observation.deadline_s if observation.HasField("deadline_s") else None
-        )
+        deadline_s = self._default_deadline_s
+        if observation.HasField("deadline_s"):
+            deadline_s = observation.deadline_s
         replaced = self._batcher.add(
-            Waiting(stream.number, request.sequence, received_s, expires_at_s, request)
+            Waiting(
+                stream.number,
+                request.sequence,
+                received_s,
+                None if deadline_s is None else received_s + deadline_s,
+                request,
+                observation.control_step,
+                observation.buffered_steps,
+            )
         )
         if replaced is not None:
             self.totals.superseded += 1
@@ -249,6 +320,7 @@ class PolicyDriver:
         now_s = self._clock.now_s()
         for late in self._batcher.expire(now_s):
             self._fail_late(late)
+        self._tier = self._batcher.status(now_s)
         for worker in self._workers:
             is_overdue = worker.running and now_s - worker.started_s > self._infer_timeout_s
             if is_overdue and not worker.is_overdue:
@@ -264,8 +336,17 @@ class PolicyDriver:
                 worker.supervisor.kill()
 
     def next_observation_in_s(self, stream: ChunkStream) -> float | None:
-        """The pacing advice for this stream at this moment."""
+        """When this stream should ask again, from this moment. Ask when a chunk is sent."""
         return self._batcher.next_observation_in_s(stream.number, self._clock.now_s())
+
+    def tier_status(self) -> TierStatus:
+        """How the tier stands now. On the event loop only."""
+        return self._batcher.status(self._clock.now_s())
+
+    @property
+    def last_tier_status(self) -> TierStatus:
+        """How the tier stood at the last `step`. Any thread."""
+        return self._tier
 
     def _supervisor(self, index: int, descriptor: int) -> Supervisor:
         return Supervisor(
@@ -273,30 +354,54 @@ class PolicyDriver:
             "server.policy.worker_main",
             self._load,
             clock=self._clock,
-            on_ready=self._ready,
+            on_ready=lambda frame: self._ready(index, frame),
             on_frame=lambda frame: self._finished(index, frame),
             on_lost=lambda: self._lost(index),
             arguments=(str(descriptor), str(self._arena_bytes)),
             pass_descriptors=(descriptor,),
+            environment=self._environment(index),
         )
 
-    def _ready(self, frame: Frame) -> None:
+    def _environment(self, index: int) -> dict[str, str]:
+        if not self._devices:
+            return {}
+        return {"CUDA_VISIBLE_DEVICES": self._devices[index % len(self._devices)]}
+
+    def _ready(self, index: int, frame: Frame) -> None:
         if self.wire_spec is None:
             self.wire_spec = policy_pb2.PolicySpec.FromString(frame.body)
             self.spec = decode_spec(self.wire_spec)
+        self._batcher.on_ready(index, self._clock.now_s())
         self._pump()
 
     def _pump(self) -> None:
-        for worker in self._workers:
-            while worker.is_free and len(self._batcher):
-                now_s = self._clock.now_s()
-                batch = self._batcher.take(now_s)
-                for late in batch.expired:
-                    self._fail_late(late)
-                if not batch.items and not batch.expired:
-                    return
-                if batch.items:
-                    self._send(worker, tuple(item.payload for item in batch.items), now_s)
+        """Give every free worker what the batcher has for it, and wake up when it says."""
+        self._sleep()
+        if self._stopping:
+            return
+        wake_at_s: float | None = None
+        for index, worker in enumerate(self._workers):
+            if not worker.is_free or not len(self._batcher):
+                continue
+            now_s = self._clock.now_s()
+            batch = self._batcher.take(now_s, index)
+            for late in batch.expired:
+                self._fail_late(late)
+            if batch.items:
+                self._send(worker, tuple(item.payload for item in batch.items), now_s)
+            elif batch.wake_at_s is not None:
+                wake_at_s = (
+                    batch.wake_at_s if wake_at_s is None else min(wake_at_s, batch.wake_at_s)
+                )
+        if wake_at_s is not None:
+            delay_s = max(0.0, wake_at_s - self._clock.now_s())
+            self._wake = asyncio.get_running_loop().call_later(delay_s, self._pump)
+
+    def _sleep(self) -> None:
+        """Forget the time to wake up."""
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
 
     def _send(self, worker: _Worker, requests: tuple[_Request, ...], now_s: float) -> None:
         worker.arena.reset()
@@ -318,12 +423,17 @@ class PolicyDriver:
     def _finished(self, index: int, frame: Frame) -> None:
         worker = self._workers[index]
         requests, worker.running = worker.running, ()
+        started_s, finished_s = worker.started_s, self._clock.now_s()
+        self._batcher.on_finished(index, len(requests), finished_s - started_s, finished_s)
+        self.totals.batches += 1
+        # The next batch goes out before the answers are written: the worker is what is scarce.
+        self._pump()
         offset = 0
         for request, fields in zip(requests, frame.header["answers"], strict=True):
             body = frame.body[offset : offset + fields["length"]]
             offset += fields["length"]
             timing = policy_pb2.PolicyTiming(
-                batch_wait_s=worker.started_s - request.received_s,
+                batch_wait_s=started_s - request.received_s,
                 preprocess_s=fields["preprocess_s"],
                 vision_s=fields["vision_s"],
                 prefill_s=fields["prefill_s"],
@@ -340,15 +450,16 @@ class PolicyDriver:
                 self.totals.chunks += 1
                 self._on_chunk(self._clock.now_s() - request.received_s)
                 self._deliver(request, timing, chunk=common_pb2.Tensor.FromString(body))
-        self._pump()
 
     def _lost(self, index: int) -> None:
         worker = self._workers[index]
         requests, worker.running = worker.running, ()
         worker.is_overdue = False
+        self._batcher.on_lost(index, self._clock.now_s())
         for request in requests:
             self._fail(request, self._unavailable())
         if self.num_ready:
+            self._pump()
             return
         for stream in list(self._streams.values()):
             waiting = self._batcher.withdraw(stream.number)
@@ -367,6 +478,7 @@ class PolicyDriver:
         return min((w.supervisor.retry_after_s for w in self._workers), default=1.0)
 
     def _fail_late(self, late: Waiting[_Request]) -> None:
+        self.totals.expired += 1
         self._fail(
             late.payload,
             DeadlineExceededError(
@@ -403,6 +515,17 @@ class PolicyDriver:
                 request.trace,
             )
         )
+
+
+def _refusal(policy: str, control_hz: float, verdict: Refused) -> OverloadedError:
+    rate_hz = verdict.sustainable_control_hz
+    return OverloadedError(
+        f"policy {policy} cannot carry one more robot at this rate: {verdict.reason}",
+        field="control_hz",
+        value=control_hz,
+        allowed=("none at present",) if rate_hz is None else (f"at most {rate_hz:.3g} Hz",),
+        retry_after_s=_REFUSED_RETRY_S,
+    )
 
 
 class AnswerQueue:

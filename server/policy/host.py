@@ -15,6 +15,7 @@ from robot_sdk.errors import (
     InternalServerError,
     InvalidArgumentError,
     RobotSdkError,
+    WorkerUnavailableError,
     to_detail,
 )
 from robot_sdk.report_limiter import ReportLimiter
@@ -28,7 +29,9 @@ _log = logging.getLogger(__name__)
 #: What a policy may say to a robot by itself. Others, that an episode has ended for one, are the
 #: server's to say: a robot acts on them.
 _OF_A_POLICY = (InvalidArgumentError, BadModelOutputError)
-_Failure = Union[InvalidArgumentError, BadModelOutputError, InternalServerError]
+_Failure = Union[
+    InvalidArgumentError, BadModelOutputError, InternalServerError, WorkerUnavailableError
+]
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,9 @@ class PolicyHost:
             outputs = list(self._policy.infer(inputs))
         except _OF_A_POLICY as error:
             return [error] * len(inputs)
-        except Exception:
+        except Exception as error:
+            if _is_out_of_memory(error):
+                return [self._out_of_memory(error, len(inputs))] * len(inputs)
             _log.exception("policy %s failed on a batch of %d", self.spec.name, len(inputs))
             return [
                 InternalServerError(f"policy {self.spec.name} failed; the server's log says why")
@@ -146,8 +151,24 @@ class PolicyHost:
             ] * len(inputs)
         return outputs
 
+    def _out_of_memory(self, error: Exception, batch_size: int) -> WorkerUnavailableError:
+        """The next batch may be smaller, or the memory free again: the robots may ask again."""
+        _log.error(
+            "policy %s ran out of memory on a batch of %d; if it happens again, lower "
+            "policies.%s.max_batch: %s",
+            self.spec.name,
+            batch_size,
+            self.spec.name,
+            error,
+        )
+        return WorkerUnavailableError(
+            f"policy {self.spec.name} ran out of memory on a batch of {batch_size} observations",
+            field="policy",
+            value=self.spec.name,
+        )
+
     def _answer(self, output: PolicyOutput | _Failure, preprocess_s: float) -> RawAnswer:
-        if isinstance(output, (*_OF_A_POLICY, InternalServerError)):
+        if isinstance(output, (*_OF_A_POLICY, InternalServerError, WorkerUnavailableError)):
             return self._refuse(output, preprocess_s)
         try:
             actions = check_actions(output.actions, self.spec)
@@ -180,6 +201,12 @@ class PolicyHost:
                     error,
                 )
         return _failure(error, preprocess_s)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Of the host or of a device. torch's own class is known by its name, so as not to need it."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    return bool(names & {"MemoryError", "OutOfMemoryError"})
 
 
 def _seconds(value: SupportsFloat | None) -> float | None:

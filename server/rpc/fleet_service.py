@@ -13,6 +13,7 @@ from robot_sdk.errors import InvalidArgumentError
 from server.core.leases import Phase
 from server.rpc.errors import translated
 from server.rpc.hub import EpisodeHub, LiveEpisode
+from server.rpc.policy_status import policy_status
 from server.rpc.services import Services
 
 _MIN_INTERVAL_S = 0.1
@@ -102,19 +103,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
             uptime_s=self._clock.now_s() - self._started_s,
             draining=self._hub.drain is not None,
             admission=self._admission(),
-            policies=[
-                fleet_pb2.PolicyStatus(
-                    name=driver.name,
-                    workers=driver.num_workers,
-                    ready_workers=driver.num_ready,
-                    running_observations=driver.num_running,
-                    waiting_observations=driver.num_waiting,
-                    chunks_total=driver.totals.chunks,
-                    failed_total=driver.totals.failed,
-                    superseded_total=driver.totals.superseded,
-                )
-                for driver in self._services.policies.values()
-            ],
+            policies=[policy_status(driver) for driver in self._services.policies.values()],
         )
         engine = self._services.brain
         if engine is not None:

@@ -109,14 +109,15 @@ class PolicyServicer:
             )
         await context.send_initial_metadata(())  # see server.rpc.calls
         live, driver = self._open(request.open)
-        call = ActiveCall()
-        live.calls.add(call)
         stream = _Stream()
         chunks = driver.open_stream(
             request.open.instruction,
             request.open.noise_seed if request.open.HasField("noise_seed") else None,
+            _control_hz(request.open, driver),
             stream.on_answer,
         )
+        call = ActiveCall()
+        live.calls.add(call)
         reader: asyncio.Task[None] | None = None
         try:
             with call.running():
@@ -124,7 +125,7 @@ class PolicyServicer:
                     policy_pb2.ChunksResponse(
                         opened=policy_pb2.ChunksOpened(
                             spec=driver.wire_spec,
-                            next_observation_in_s=driver.next_observation_in_s(chunks),
+                            next_observation_in_s=chunks.first_observation_in_s,
                         )
                     )
                 )
@@ -273,6 +274,18 @@ def _parse(raw: bytes) -> policy_pb2.ChunksRequest:
         raise InvalidArgumentError(
             "the message is not a ChunksRequest", field="message", value=f"{len(raw)} bytes"
         ) from None
+
+
+def _control_hz(request: policy_pb2.ChunksOpen, driver: PolicyDriver) -> float:
+    """The robot's rate; the policy's own for a client that names none."""
+    rate_hz = request.control_hz
+    if rate_hz == 0.0 and driver.spec is not None:
+        rate_hz = driver.spec.control_hz
+    if not (math.isfinite(rate_hz) and rate_hz > 0):
+        raise InvalidArgumentError(
+            "control_hz is not a rate", field="control_hz", value=rate_hz, allowed=("> 0",)
+        )
+    return rate_hz
 
 
 def _response(answer: Answer, next_observation_in_s: float | None) -> policy_pb2.ChunksResponse:

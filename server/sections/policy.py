@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from server.core.batching import BATCHER_NAMES
 from server.setting import Options, setting
 from server.worker.factory import IMPORTABLE
 
@@ -14,8 +15,11 @@ class PolicySection:
 
     kind: str = setting(
         "flow",
-        "flow is the small flow-matching network that comes with the project; factory is your own.",
-        choices=("flow", "factory"),
+        "flow is the small flow-matching network that comes with the project, pi05 is pi0.5 in "
+        "plain torch, openpi is a policy server elsewhere that speaks openpi's websocket "
+        "protocol, factory is your own.",
+        # As in server.policy.registry, which a configuration must not import.
+        choices=("flow", "pi05", "openpi", "factory"),
     )
     factory: str = setting(
         "",
@@ -24,8 +28,43 @@ class PolicySection:
         + ".",
     )
     options: Options = setting({}, "Keyword arguments of the policy's factory.")
-    workers: int = setting(1, "Worker processes.", minimum=1, maximum=64)
+    workers: int = setting(1, "Worker processes; on each of `devices`.", minimum=1, maximum=64)
+    devices: list[str] = setting(
+        [],
+        "One value of CUDA_VISIBLE_DEVICES per GPU that carries workers. Empty: workers see what "
+        "the server sees.",
+    )
     max_batch: int = setting(16, "Most observations in one inference.", minimum=1, maximum=256)
+    batcher: str = setting(
+        "deadline",
+        "Which observations go together, and when. deadline meets the robots' deadlines and paces "
+        "them so that they ask together; the others are what it is compared with.",
+        choices=BATCHER_NAMES,
+    )
+    pacing: bool = setting(
+        True, "deadline only: tell robots when to ask. false: they ask when they want to."
+    )
+    refuse_overload: bool = setting(
+        True,
+        "deadline only: refuse a robot beside others that would make them starve, naming a control "
+        "rate that fits. A robot alone is never refused.",
+    )
+    latency_table: str = setting(
+        "",
+        "deadline and lookahead: file of `python -m server profile-policy`, so that latencies are "
+        "known before the first batch. Empty: learned from the first batches.",
+    )
+    jitter_margin_s: float = setting(
+        0.005,
+        "deadline only: time of a cycle that is kept free for the network and the front end.",
+        minimum=0.0,
+        maximum=10.0,
+    )
+    observation_deadline_s: float | None = setting(
+        None,
+        "Observations that name no deadline are given up after this. Absent: they wait.",
+        minimum=0.001,
+    )
     added_latency_s: float = setting(
         0.0,
         "Added to every inference to stand for a slower model; reported as modelled.",

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from server.worker.framing import Frame, FrameDecoder, Header, encode
 
@@ -67,6 +67,7 @@ class WorkerProcess:
         on_frame: Callable[[Frame], None],
         on_exit: Callable[[int | None], None],
         pass_descriptors: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> WorkerProcess:
         """Start `python -m module SOCKET_DESCRIPTOR *arguments`."""
         ours, theirs = socket.socketpair()
@@ -79,6 +80,7 @@ class WorkerProcess:
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), *pass_descriptors),
+                env={**os.environ, **(environment or {})},
                 # Ctrl-C goes to the front end alone, which then ends its children in order.
                 start_new_session=True,
             )

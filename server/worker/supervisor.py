@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from robot_sdk.clock import Clock, pause
 from server.worker.framing import Frame, Header
@@ -41,6 +41,7 @@ class Supervisor:
         on_ready: Called with the `ready` header at every (re)start.
         on_frame: Called for every later frame.
         on_lost: Called when a worker that was ready has gone, before it is started again.
+        environment: Variables of the worker beside those of this process, or instead of them.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Supervisor:
         on_lost: Callable[[], None],
         arguments: Sequence[str] = (),
         pass_descriptors: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.state = WorkerState.LOADING
@@ -66,6 +68,7 @@ class Supervisor:
         self._on_lost = on_lost
         self._arguments = arguments
         self._pass_descriptors = pass_descriptors
+        self._environment = dict(environment or {})
         self._worker: WorkerProcess | None = None
         self._backoff_s = _FIRST_BACKOFF_S
         self._ready_at_s: float | None = None
@@ -118,7 +121,12 @@ class Supervisor:
     async def _launch(self) -> None:
         self.state = WorkerState.LOADING
         self._worker = await WorkerProcess.start(
-            self._module, self._arguments, self._received, self._exited, self._pass_descriptors
+            self._module,
+            self._arguments,
+            self._received,
+            self._exited,
+            self._pass_descriptors,
+            self._environment,
         )
         self._worker.send({"op": "load", **self._load})
 

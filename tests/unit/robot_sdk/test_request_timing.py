@@ -98,7 +98,7 @@ def test_default_deadline_is_the_time_after_which_no_row_is_valid():
 
 def test_server_wish_moves_the_next_observation_earlier():
     timing = _answered_at_step_zero(_timing(0.1), hint_s=0.05)
-    assert not timing.is_due(2, 0.10)
+    assert not timing.is_due(2, 0.14)
     assert timing.is_due(3, 0.15)
 
 
@@ -198,12 +198,6 @@ def test_next_step_always_advances_and_never_passes_the_executed_steps(
     timing.sent(0, 100, 0.0)
     timing.answered(0, latency_s)
     assert 101 <= timing.next_step <= 100 + executed_steps
-
-
-@pytest.mark.parametrize(("hint_s", "due_step"), [(0.074, 3), (0.076, 4), (0.026, 3), (0.024, 2)])
-def test_server_wish_counts_at_the_nearest_tick(hint_s, due_step):
-    timing = _answered_at_step_zero(_timing(0.1), hint_s=hint_s)
-    assert next(step for step in range(1, 6) if timing.is_due(step, step / 20)) == due_step
 
 
 def test_first_observation_waits_for_the_server_wish_and_no_longer():
