@@ -1,27 +1,45 @@
 """The door and the room behind it: leases, queue, admission and drain as one pure object.
 
 The driver calls `step` at every tick and after every change and does what the returned events say.
-The order in the queue is the order of arrival; leaving it, by end or expiry, moves the others up.
+The queue is in order of arrival within a tenant and fair between tenants; leaving it, by end or
+expiry, moves the others up.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from robot_sdk.errors import InvalidArgumentError, OverloadedError
+from robot_sdk.errors import OverloadedError
 from robot_sdk.messages import TokenUsage
 from server.core import drain as drains
 from server.core.admission import (
     ActiveEpisode,
     AdmissionPolicy,
     DurationHistory,
+    EndedEpisode,
     FleetView,
-    StaticCapAdmission,
     WaitingEpisode,
     expected_waits_s,
+    fair_order,
 )
 from server.core.drain import Drain
+from server.core.fleet_watch import FleetReport, FleetWatch
 from server.core.leases import Attachment, EndCause, Episode, EpisodeInfo, LeaseTable, Phase
+from server.core.residency import (
+    SILENT_ENGINE,
+    CountedTurn,
+    EngineGauges,
+    LiveContext,
+    PrefixLedger,
+)
+
+_log = logging.getLogger(__name__)
+
+#: Ends after which an episode's length says something about others like it.
+_ENDS_BY_ITSELF = (EndCause.ENDED_BY_ROBOT, EndCause.CONTEXT_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,8 @@ class EpisodeRegistry:
         admission: Who may come in.
         max_waiting: Longest queue; beyond it a robot is refused with OVERLOADED.
         max_duration_s: Longest time inside, None for no bound.
+        tenant_weights: Shares of the room by tenant; 1 for one that is not named.
+        max_turn_hold_s: Longest time that a policy may let one turn wait.
     """
 
     def __init__(
@@ -78,9 +98,17 @@ class EpisodeRegistry:
         admission: AdmissionPolicy,
         max_waiting: int = 1000,
         max_duration_s: float | None = None,
+        tenant_weights: Mapping[str, float] | None = None,
+        max_turn_hold_s: float = 30.0,
     ) -> None:
         self.leases = leases
         self.admission = admission
+        self.ledger = PrefixLedger()
+        self._watch = FleetWatch(admission)
+        self._engine = SILENT_ENGINE
+        self._tenant_weights = dict(tenant_weights or {})
+        self._max_turn_hold_s = max_turn_hold_s
+        self._held_since_s: dict[str, float] = {}
         self._max_waiting = max_waiting
         self._max_duration_s = max_duration_s
         self._durations = DurationHistory()
@@ -112,6 +140,23 @@ class EpisodeRegistry:
     def num_queued(self) -> int:
         return len(self.leases) - self.num_active
 
+    @property
+    def report(self) -> FleetReport:
+        """Figures, alerts and the policy's words, at most a second older than the last step.
+
+        May be read from another thread.
+        """
+        return self._watch.report
+
+    def look(self, now_s: float) -> FleetReport:
+        """The same as of now."""
+        return self._watch.look(self.view(now_s))
+
+    def tell_engine(self, engine: EngineGauges) -> None:
+        """What the engine says of itself; kept until it is told anew."""
+        self._engine = engine
+        self.ledger.set_pool(engine.pool_blocks, engine.block_tokens)
+
     def queued(self) -> list[Episode]:
         """In order of arrival."""
         return [episode for episode in self.leases if episode.phase is Phase.QUEUED]
@@ -142,30 +187,42 @@ class EpisodeRegistry:
         episode = self.leases.end(episode_id, cause)
         if episode.admitted_s is not None:
             self._ended_total += 1
-            if cause is EndCause.ENDED_BY_ROBOT:
-                self._durations.add(now_s - episode.admitted_s)
+            self._forget(episode, cause, now_s - episode.admitted_s)
         if cause is EndCause.LEASE_EXPIRED:
             self._expired_total += 1
         return episode
 
     def record_turn(
         self, episode_id: str, usage: TokenUsage, now_s: float, is_rebuild: bool = False
-    ) -> None:
-        """A turn of an admitted episode was committed."""
+    ) -> CountedTurn | None:
+        """A turn of an admitted episode was committed; see PrefixLedger.record_turn."""
+        turn = self.ledger.record_turn(episode_id, usage, now_s, is_rebuild)
+        if turn is not None:
+            self.admission.on_turn(turn)
+        return turn
+
+    def turn_hold_s(self, episode_id: str, now_s: float) -> float:
+        """How long the next turn of an admitted episode has to wait before it asks again.
+
+        0: it may start. The sum of holds of one turn stays within `max_turn_hold_s`, so no turn is
+        ever refused.
+        """
+        if not self.admission.holds_turns:
+            return 0.0
+        since_s = self._held_since_s.setdefault(episode_id, now_s)
+        left_s = since_s + self._max_turn_hold_s - now_s
+        hold_s = min(self.admission.turn_hold_s(episode_id, self.view(now_s)), left_s)
+        if hold_s > 0:
+            return hold_s
+        del self._held_since_s[episode_id]
+        return 0.0
 
     def begin_drain(self, now_s: float, deadline_s: float, reason: str) -> Drain:
         self._drain = drains.begin(now_s, deadline_s, reason, self._drain)
         return self._drain
 
     def set_cap(self, cap: int | None) -> None:
-        """Change the cap of a running static-cap policy."""
-        if not isinstance(self.admission, StaticCapAdmission):
-            raise InvalidArgumentError(
-                "the running admission policy has no cap to set",
-                field="admission.policy",
-                value=self.admission.name,
-                allowed=(StaticCapAdmission.name,),
-            )
+        """Change the cap of a running policy that has one; see AdmissionPolicy.set_cap."""
         self.admission.set_cap(cap)
 
     def step(self, now_s: float) -> list[Event]:
@@ -181,47 +238,29 @@ class EpisodeRegistry:
                     self.end(episode.episode_id, EndCause.MAX_DURATION, now_s)
                     events.append(RemovedEvent(episode, EndCause.MAX_DURATION))
         events.extend(AdmittedEvent(episode) for episode in self._admit(now_s))
+        self._watch.step(now_s, lambda: self.view(now_s))
         return events
 
     def places(self, now_s: float) -> list[Place]:
         """The queue as its members see it, first one first."""
-        queue = self.queued()
+        line = self._line()
+        if not line:
+            return []
         ages_s = [now_s - e.admitted_s for e in self.active() if e.admitted_s is not None]
-        waits_s = expected_waits_s(ages_s, self._durations.mean_s(), self.admission.cap, len(queue))
+        # A policy that counts something else than episodes, and lets nobody in now, works like a
+        # cap at what is inside.
+        cap = max(len(ages_s), 1) if self.admission.cap is None else self.admission.cap
+        waits_s = expected_waits_s(ages_s, self._durations.mean_s(), cap, len(line))
         return [
-            Place(episode.episode_id, index + 1, len(queue), waits_s[index], self._reason)
-            for index, episode in enumerate(queue)
+            Place(episode.episode_id, index + 1, len(line), waits_s[index], self._reason)
+            for index, episode in enumerate(line)
         ]
 
-    def _admit(self, now_s: float) -> list[Episode]:
-        queue = self.queued()
-        if not queue:
-            self._reason = ""
-            return []
-        if self._drain is not None:
-            self._reason = "the server is draining"
-            return []
-        decision = self.admission.decide(self._view(queue, now_s))
-        self._reason = decision.reason
-        admitted = [
-            self.leases.admit(episode.episode_id, now_s) for episode in queue[: decision.num_admit]
-        ]
-        self._admitted_total += len(admitted)
-        return admitted
-
-    def _view(self, queue: list[Episode], now_s: float) -> FleetView:
+    def view(self, now_s: float) -> FleetView:
+        """The fleet as an admission policy sees it."""
         return FleetView(
             now_s=now_s,
-            active=tuple(
-                ActiveEpisode(
-                    e.episode_id,
-                    e.info.tenant,
-                    e.info.task_family,
-                    e.info.uses_brain,
-                    now_s - (e.admitted_s if e.admitted_s is not None else now_s),
-                )
-                for e in self.active()
-            ),
+            active=tuple(self._active(episode, now_s) for episode in self.active()),
             waiting=tuple(
                 WaitingEpisode(
                     e.episode_id,
@@ -230,6 +269,68 @@ class EpisodeRegistry:
                     e.info.uses_brain,
                     e.queued_s(now_s),
                 )
-                for e in queue
+                for e in self._line()
             ),
+            ledger=self.ledger.snapshot(now_s),
+            engine=self._engine,
+        )
+
+    def _line(self) -> list[Episode]:
+        """Who waits, in the order in which they come in."""
+        inside = Counter(episode.info.tenant for episode in self.active())
+        return fair_order(self.queued(), inside, self._tenant_weights)
+
+    def _admit(self, now_s: float) -> list[Episode]:
+        if not self.num_queued:
+            self._reason = ""
+            return []
+        if self._drain is not None:
+            self._reason = "the server is draining"
+            return []
+        view = self.view(now_s)
+        decision = self.admission.decide(view)
+        self._reason = decision.reason
+        admitted = []
+        for waiting in view.waiting[: decision.num_admit]:
+            admitted.append(self.leases.admit(waiting.episode_id, now_s))
+            self.ledger.begin_episode(waiting.episode_id, waiting.task_family)
+        self._admitted_total += len(admitted)
+        return admitted
+
+    def _forget(self, episode: Episode, cause: EndCause, duration_s: float) -> None:
+        """An admitted episode is no more: the ledger and the policy let go of it."""
+        if cause is EndCause.ENDED_BY_ROBOT:
+            self._durations.add(duration_s)
+        went_to_its_end = cause in _ENDS_BY_ITSELF
+        context = self.ledger.end_episode(episode.episode_id, went_to_its_end)
+        self._held_since_s.pop(episode.episode_id, None)
+        ended = EndedEpisode(
+            episode_id=episode.episode_id,
+            tenant=episode.info.tenant,
+            task_family=episode.info.task_family,
+            went_to_its_end=went_to_its_end,
+            duration_s=duration_s,
+            num_turns=0 if context is None else context.num_turns,
+            peak_tokens=0 if context is None else context.peak_tokens,
+        )
+        try:
+            self.admission.on_end(ended)
+        except Exception:
+            # The place is free already; what else the end means must still be done.
+            _log.exception("admission policy %s failed at an end", self.admission.name)
+
+    def _active(self, episode: Episode, now_s: float) -> ActiveEpisode:
+        info = episode.info
+        context = self.ledger.context(episode.episode_id)
+        if context is None:
+            context = LiveContext(episode.episode_id, info.task_family)
+        return ActiveEpisode(
+            episode.episode_id,
+            info.tenant,
+            info.task_family,
+            info.uses_brain,
+            now_s - (episode.admitted_s if episode.admitted_s is not None else now_s),
+            context.context_tokens,
+            context.num_turns,
+            context.last_turn_s,
         )

@@ -13,7 +13,7 @@ QUEUEING_THRASH = "queueing-thrash"
 WORKING_SET_FORECAST = "working-set-forecast"
 ALERT_NAMES = (WORKING_SET_THRASH, QUEUEING_THRASH, WORKING_SET_FORECAST)
 
-#: The study's three thresholds (facts.json, monitoring).
+#: The study's three thresholds for its two alerts.
 LOW_HIT = 0.80
 HIGH_RATIO = 1.5
 LOW_USAGE = 0.7

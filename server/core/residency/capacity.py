@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 #: Share of the pool that is taken to survive before anything was lost: the study's rule
-#: N_cliff = 0.85 * pool / mean context (facts.json, brain_tier.estimate_n_cliff).
+#: N_cliff = 0.85 * pool_tokens / mean_context.
 PRIOR_SHARE = 0.85
 #: Evidence loses half of its weight in this time: models, mixes and engines change.
 _HALF_LIFE_S = 1800.0

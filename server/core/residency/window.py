@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from server.core.residency.footprint import PrefixOutcome, TurnFootprint
 
-#: The study's window (facts.json, monitoring.full_prefix_hit).
+#: The study's window for the full-prefix hit rate.
 WINDOW_S = 120.0
 #: The window moves by this much at a time.
 _SLOT_S = 1.0
