@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from server.core.batching.choice import Choice, Expected, Wait
+from server.core.batching.choice import Choice, Claim, Expected, Wait
 from server.core.batching.due import due_s
 from server.core.batching.interface import (
     Accepted,
@@ -122,21 +122,20 @@ class DeadlineBatcher(Generic[PayloadT]):
             return Batch((), expired)
         if self._latencies.expected_s(1) is None:
             return self._run(list(self._line)[: self._max_batch], expired, worker, now_s)
-        in_time, lost = self._by_due_time(now_s)
+        ordered = self._by_due_time(now_s)
         decision = Choice(
             now_s=now_s,
-            due_s=[at_s for at_s, _ in in_time],
-            num_lost=len(lost),
+            claims=[claim for claim, _ in ordered],
             expected=tuple(self._expected.values()),
             others_free_at_s=self._workers.others_free_at_s(worker, now_s),
             latency_s=self._latency_s,
             max_batch=self._max_batch,
-            margin_s=self._margin_s,
+            tolerance_s=self._margin_s,
         ).decide()
         if isinstance(decision, Wait):
             return Batch((), expired, decision.until_s)
-        ordered = [item for _, item in in_time] + lost
-        return self._run(ordered[: decision.size], expired, worker, now_s)
+        items = [item for _, item in ordered[: decision.size]]
+        return self._run(items, expired, worker, now_s)
 
     def on_ready(self, worker: int, now_s: float) -> None:
         self._workers.ready(worker, now_s)
@@ -195,22 +194,16 @@ class DeadlineBatcher(Generic[PayloadT]):
     def _latency_s(self, batch_size: int) -> float:
         return self._latencies.expected_s(batch_size) or 0.0
 
-    def _by_due_time(
-        self, now_s: float
-    ) -> tuple[list[tuple[float, Waiting[PayloadT]]], list[Waiting[PayloadT]]]:
-        """Those that can still be in time, earliest due first, and the others."""
+    def _by_due_time(self, now_s: float) -> list[tuple[Claim, Waiting[PayloadT]]]:
+        """Those that can still be in time, earliest due first; then those that cannot."""
         soonest_s = now_s + self._latency_s(1)
-        in_time: list[tuple[float, Waiting[PayloadT]]] = []
-        lost: list[Waiting[PayloadT]] = []
-        for item in self._line:
-            rate = self._pacer.plan.rates.get(item.stream)
-            at_s = due_s(item, rate, self._taken_s.get(item.stream))
-            if at_s >= soonest_s:
-                in_time.append((at_s, item))
-            else:
-                lost.append(item)
-        in_time.sort(key=lambda pair: pair[0])
-        return in_time, lost
+        claims = [(self._claim(item), item) for item in self._line]
+        return sorted(claims, key=lambda pair: (pair[0].due_s < soonest_s, pair[0].due_s))
+
+    def _claim(self, item: Waiting[PayloadT]) -> Claim:
+        rate = self._pacer.plan.rates.get(item.stream)
+        at_s = due_s(item, rate, self._taken_s.get(item.stream)) - self._margin_s
+        return Claim(at_s, 1.0, 1) if rate is None else Claim(at_s, rate.period_s, rate.horizon)
 
     def _run(
         self,
@@ -250,7 +243,7 @@ class DeadlineBatcher(Generic[PayloadT]):
         slack_s = plan.base_s - latency_s - self._margin_s
         return min(rate.period_s / 2, max(slack_s, _LEAST_TOLERANCE_PERIODS * rate.period_s))
 
-    @staticmethod
-    def _expect(rate: StreamRate, eta_s: float) -> Expected:
+    def _expect(self, rate: StreamRate, eta_s: float) -> Expected:
         spare_steps = max(rate.cycle_steps, rate.horizon - rate.cycle_steps)
-        return Expected(eta_s, eta_s + spare_steps * rate.period_s, rate.period_s / 2)
+        at_s = eta_s + spare_steps * rate.period_s - self._margin_s
+        return Expected(eta_s, Claim(at_s, rate.period_s, rate.horizon), rate.period_s / 2)
