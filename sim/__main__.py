@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 try:
-    from sim.cli import demo, run
+    from sim.cli import demo, pacing, run
 except ModuleNotFoundError as missing:
     sys.exit(f'error: {missing.name} is not installed; run: pip install -e ".[sim,server]"')
 
@@ -26,9 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "demo", help="two robots, one place on the server", epilog=demo.EXIT_CODES
         )
     )
+    pacing.add_arguments(
+        commands.add_parser(
+            "pacing",
+            help="robots in real time against a policy that takes the study's time",
+            epilog=pacing.EXIT_CODES,
+        )
+    )
     args = parser.parse_args(arguments)
     if args.command == "run":
         return run.run(args)
+    if args.command == "pacing":
+        return pacing.run(args)
     return demo.run(args)
 
 

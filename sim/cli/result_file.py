@@ -41,7 +41,7 @@ class ResultFile:
             "started_at": datetime.fromtimestamp(wall_unix_ns() / 1e9, timezone.utc).isoformat(),
             "settings": dict(settings),
             "versions": _versions(),
-            "machine": _machine(),
+            "machine": machine(),
             "complete": False,
         }
 
@@ -140,7 +140,8 @@ def _versions() -> dict[str, str | None]:
     return versions
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """What a run was made on."""
     return {
         "system": platform.platform(),
         "cpus": os.cpu_count(),
