@@ -11,16 +11,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-IMAGE_TOKEN = "<|image_pad|>"
 END_TOKEN = "<|im_end|>"
-#: Control tokens of the Qwen family, by whether a decoder skips them.
+#: Placeholder of a picture, and what stands around it when it is expanded.
+IMAGE_TOKEN = "<image>"
+_AROUND_IMAGE_TOKENS = ("<fake_token_around_image>", "<global-img>")
+#: Control tokens, most of them those of the Qwen family, by whether a decoder may skip them.
 _SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
     END_TOKEN,
-    "<|vision_start|>",
-    "<|vision_end|>",
     IMAGE_TOKEN,
+    *_AROUND_IMAGE_TOKENS,
 )
 _PLAIN_TOKENS = (
     "<tool_call>",
@@ -36,13 +37,17 @@ _WORDS = (
     "the of and to in is it you that a robot tool tools call name arguments type object string "
     "number description parameters properties required function user assistant system error "
     "gripper open close move look camera picture position grasp place task done not success"
-).split()
+)
 _PIECES = ('{"', '":', '", "', '"}', '"}}', "\n\n")
 
-#: Pictures are scaled to squares of this side and cut into patches: 64 tokens each.
-IMAGE_SIDE_PIXELS = 112
-PATCH_SIDE_PIXELS = 14
-TOKENS_PER_IMAGE = (IMAGE_SIDE_PIXELS // PATCH_SIDE_PIXELS) ** 2
+#: Pictures are fitted into squares of this side, cut into patches, and four patches are a token.
+_IMAGE_SIDE_PIXELS = 112
+_PATCH_SIDE_PIXELS = 14
+_PATCHES_PER_TOKEN_SIDE = 2
+_IMAGE_TOKENS = (_IMAGE_SIDE_PIXELS // _PATCH_SIDE_PIXELS // _PATCHES_PER_TOKEN_SIDE) ** 2
+#: What the placeholder of a picture grows to, whatever its size: itself, one token before and after
+#: it, and one that says that it is whole.
+TOKENS_PER_IMAGE = _IMAGE_TOKENS + 3
 
 _TEMPLATE = Path(__file__).with_name("tiny_chat_template.jinja")
 
@@ -72,9 +77,10 @@ def write_tiny_text_model(folder: Path, *, max_context_tokens: int = 32_768) -> 
 
 
 def write_tiny_vl_model(folder: Path, *, max_context_tokens: int = 32_768) -> Path:
-    """The same Qwen3 with eyes: a LLaVA whose vision tower is a CLIP of two layers.
+    """An Idefics3 of two layers with a vision tower of two layers.
 
-    This family needs no torchvision, and each picture is TOKENS_PER_IMAGE tokens whatever its size.
+    This family needs no torchvision, which has no build beside the CPU's torch. Each picture is
+    TOKENS_PER_IMAGE tokens, whatever its size.
 
     Args:
         folder: Made if it is not there.
@@ -84,57 +90,46 @@ def write_tiny_vl_model(folder: Path, *, max_context_tokens: int = 32_768) -> Pa
         `folder`.
     """
     vocab = _write_tokenizer(folder, max_context_tokens)
+    ids = {
+        "bos_token_id": vocab["<|endoftext|>"],
+        "eos_token_id": vocab[END_TOKEN],
+        "pad_token_id": vocab["<|endoftext|>"],
+    }
+    text_config = _text_config(len(vocab), max_context_tokens)
     _write_json(
         folder / "config.json",
         {
-            "architectures": ["LlavaForConditionalGeneration"],
-            "model_type": "llava",
+            "architectures": ["Idefics3ForConditionalGeneration"],
+            "model_type": "idefics3",
             "dtype": "bfloat16",
-            "image_token_index": vocab[IMAGE_TOKEN],
-            "image_seq_length": TOKENS_PER_IMAGE,
-            "projector_hidden_act": "gelu",
-            "vision_feature_layer": -2,
-            "vision_feature_select_strategy": "default",
-            "bos_token_id": vocab["<|endoftext|>"],
-            "eos_token_id": vocab[END_TOKEN],
+            "image_token_id": vocab[IMAGE_TOKEN],
+            "scale_factor": _PATCHES_PER_TOKEN_SIDE,
             "tie_word_embeddings": False,
-            "text_config": {
-                "architectures": ["Qwen3ForCausalLM"],
-                **_text_config(len(vocab), max_context_tokens),
-            },
+            **ids,
+            "text_config": {**text_config, "model_type": "llama", **ids},
             "vision_config": {
-                "model_type": "clip_vision_model",
+                "model_type": "idefics3_vision",
                 "hidden_size": 64,
                 "intermediate_size": 128,
                 "num_hidden_layers": 2,
                 "num_attention_heads": 2,
-                "projection_dim": 64,
-                "image_size": IMAGE_SIDE_PIXELS,
-                "patch_size": PATCH_SIDE_PIXELS,
+                "image_size": _IMAGE_SIDE_PIXELS,
+                "patch_size": _PATCH_SIDE_PIXELS,
             },
         },
     )
-    side = {"height": IMAGE_SIDE_PIXELS, "width": IMAGE_SIDE_PIXELS}
     _write_json(
         folder / "preprocessor_config.json",
         {
-            "image_processor_type": "CLIPImageProcessor",
-            "size": side,
-            "crop_size": side,
-            "do_center_crop": False,
-            "image_mean": [0.5, 0.5, 0.5],
-            "image_std": [0.5, 0.5, 0.5],
+            "image_processor_type": "Idefics3ImageProcessor",
+            "do_image_splitting": False,
+            "size": {"longest_edge": _IMAGE_SIDE_PIXELS},
+            "max_image_size": {"longest_edge": _IMAGE_SIDE_PIXELS},
         },
     )
     _write_json(
         folder / "processor_config.json",
-        {
-            "processor_class": "LlavaProcessor",
-            "image_token": IMAGE_TOKEN,
-            "patch_size": PATCH_SIDE_PIXELS,
-            "vision_feature_select_strategy": "default",
-            "num_additional_image_tokens": 1,
-        },
+        {"processor_class": "Idefics3Processor", "image_seq_len": _IMAGE_TOKENS},
     )
     return folder
 
@@ -164,7 +159,8 @@ def _write_tokenizer(folder: Path, max_context_tokens: int) -> dict[str, int]:
 
     vocab = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     merges: list[tuple[str, str]] = []
-    for text in (*_WORDS, *(f" {word}" for word in _WORDS), *_PIECES):
+    words = _WORDS.split()
+    for text in (*words, *(f" {word}" for word in words), *_PIECES):
         _add_word(text.replace(" ", "Ġ").replace("\n", "Ċ"), vocab, merges)
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
