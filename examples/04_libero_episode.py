@@ -13,7 +13,7 @@ from pathlib import Path
 from robot_sdk.client import connect
 from robot_sdk.runner import EpisodeOptions, run_episode
 from robot_sdk.tools import ToolRegistry
-from sim.cli.server_process import ServerProcess
+from server.launch.server_process import ServerProcess
 from sim.libero.env import LiberoEnv
 from sim.libero.judge import settle_and_judge
 from sim.libero.robot import EMBODIMENT, LiberoRobot

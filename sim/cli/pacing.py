@@ -37,8 +37,8 @@ from robot_sdk.robot import Action
 from robot_sdk.running_episode import RunningEpisode
 from robot_sdk.telemetry import attributes, no_telemetry
 from server.core.batching import STUDY_TABLE
+from server.launch.server_process import ServerProcess
 from sim.cli.result_file import machine
-from sim.cli.server_process import ServerProcess
 
 EXIT_CODES = "exit codes: 0 all cases ran; 1 one could not be run to its end."
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_sdk.clock import SYSTEM_CLOCK
-from sim.cli import with_parent
+from server.launch import with_parent
 from sim.cli.plan import Job, RobotSettings
 from sim.cli.record import EpisodeRecord, failed_record
 

@@ -18,11 +18,11 @@ from robot_sdk.clock import wall_unix_ns
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from robot_sdk.interpreter import python_command
 from robot_sdk.server_info import ServerInfo
+from server.launch.server_process import ServerProcess
 from sim.cli.plan import Job, RobotSettings, plan_jobs
 from sim.cli.pool import Event, RobotPool
 from sim.cli.record import EpisodeRecord, failed_record
 from sim.cli.result_file import ResultFile
-from sim.cli.server_process import ServerProcess
 from sim.libero.tools import POLICY
 
 EXIT_FAILED = 1

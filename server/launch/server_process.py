@@ -10,7 +10,7 @@ from types import TracebackType
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import RobotSdkError
-from sim.cli import with_parent
+from server.launch import with_parent
 
 #: Loading the model workers takes a few seconds; a busy machine needs longer.
 START_TIMEOUT_S = 90.0

@@ -1,8 +1,8 @@
 """Runs a Python command that ends with the process which started it, also if that is killed.
 
-`python -m sim.cli.with_parent PARENT_PID ARGUMENTS...` becomes `python ARGUMENTS...` under the same
-process id. A robot works on for minutes and a server for ever when nobody is left to stop them.
-Linux only; elsewhere the command runs without this.
+`python -m server.launch.with_parent PARENT_PID ARGUMENTS...` becomes `python ARGUMENTS...` under
+the same process id. A robot works on for minutes and a server for ever when nobody is left to stop
+them. Linux only; elsewhere the command runs without this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h; kept across exec
 
 def command(arguments: list[str]) -> list[str]:
     """The command line that runs `python ARGUMENTS` bound to this process."""
-    return [sys.executable, "-m", "sim.cli.with_parent", str(os.getpid()), *arguments]
+    return [sys.executable, "-m", "server.launch.with_parent", str(os.getpid()), *arguments]
 
 
 def main(parent: int, arguments: list[str]) -> NoReturn:

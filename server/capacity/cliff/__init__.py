@@ -1,0 +1,1 @@
+"""Where prefixes stop surviving: sessions revisited in a fixed cyclic order."""

@@ -1,0 +1,122 @@
+"""Runs many cells on one or two versions of vLLM at a time, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from robot_sdk.errors import RobotSdkError
+from server.capacity.cliff.protocol import Cell, Outcome
+from server.launch import with_parent
+
+_STOP_TIMEOUT_S = 10.0
+
+
+@dataclass
+class Sweep:
+    """The cells of one version.
+
+    Attributes:
+        folder: Of the study's vLLM; None: the installed one.
+        version: Of vLLM, once it has run.
+    """
+
+    cells: Sequence[Cell]
+    folder: Path | None = None
+    version: str = ""
+    outcomes: list[Outcome] = field(default_factory=list)
+    error: str = ""
+
+
+def run_sweeps(sweeps: Sequence[Sweep], on_progress: Callable[[int, int], None]) -> None:
+    """Run all of them at the same time; fills in versions and outcomes.
+
+    `on_progress(done, total)` is called from several threads, one at a time.
+
+    Raises:
+        RobotSdkError: A version cannot be loaded or a cell cannot be run.
+    """
+    total = sum(len(sweep.cells) for sweep in sweeps)
+    lock = threading.Lock()
+    done = 0
+
+    def one_done() -> None:
+        nonlocal done
+        with lock:
+            done += 1
+            on_progress(done, total)
+
+    processes = [_start(sweep) for sweep in sweeps]
+    try:
+        threads = [
+            threading.Thread(target=_collect, args=(sweep, process, one_done), daemon=True)
+            for sweep, process in zip(sweeps, processes, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        for process in processes:
+            _stop(process)
+    for sweep in sweeps:
+        if not sweep.error and len(sweep.outcomes) != len(sweep.cells):
+            sweep.error = "the worker ended early; what it wrote is above"
+        if sweep.error:
+            raise RobotSdkError(f"the engine without a model: {sweep.error}")
+
+
+def _start(sweep: Sweep) -> subprocess.Popen[str]:
+    arguments = ["-m", "server.capacity.cliff.sweep_worker"]
+    if sweep.folder is not None:
+        arguments.append(str(sweep.folder.resolve()))
+    return subprocess.Popen(
+        with_parent.command(arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def _collect(sweep: Sweep, process: subprocess.Popen[str], one_done: Callable[[], None]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write("".join(json.dumps(cell.to_json()) + "\n" for cell in sweep.cells))
+        process.stdin.close()
+    except BrokenPipeError:
+        pass  # it says why on its output
+    for line in process.stdout:
+        told = json.loads(line)
+        if "error" in told:
+            sweep.error = told["error"]
+        elif "version" in told:
+            sweep.version = told["version"]
+        else:
+            sweep.outcomes.append(
+                Outcome(
+                    sweep.cells[len(sweep.outcomes)],
+                    tuple(told["kept_by_round"]),
+                    told["kept"],
+                    told["recomputed_tokens"],
+                )
+            )
+            one_done()
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
