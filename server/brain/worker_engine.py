@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from robot_sdk.api.v1 import common_pb2
 from robot_sdk.clock import Clock
-from robot_sdk.errors import (
-    BadModelOutputError,
-    RobotSdkError,
-    WorkerUnavailableError,
-    from_detail,
-)
-from server.brain.checks import event_bytes
+from robot_sdk.errors import RobotSdkError, WorkerUnavailableError, from_detail
 from server.brain.codec import encode_turn, event_from_json
-from server.brain.interface import EngineInfo, Event, Finished, Reasoning, Text, Turn
+from server.brain.interface import EngineInfo, Event, Finished, Turn
+from server.brain.turn_events import TurnEvents
 from server.worker.framing import Frame
 from server.worker.supervisor import Supervisor, WorkerState
 
 
-@dataclass
 class _Running:
-    """One turn between `decide` and the end of its work.
+    """One turn between `decide` and the end of its work."""
 
-    Events that nobody has taken yet are merged, text to text, so that a slow reader costs the
-    length of the text and not a record per token.
-    """
-
-    turn: Turn
-    arrived_s: float
-    events: deque[Event] = field(default_factory=deque)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: bool = False
-    error: RobotSdkError | None = None
-    started_s: float | None = None
-    output_bytes: int = 0
-
-    def put(self, event: Event) -> None:
-        last = self.events[-1] if self.events else None
-        if isinstance(event, (Text, Reasoning)) and type(last) is type(event):
-            self.events[-1] = type(event)(last.text + event.text)
-        else:
-            self.events.append(event)
-        self.news.set()
-
-    def end(self, error: RobotSdkError | None) -> None:
-        self.ended = True
-        self.error = error
-        self.news.set()
+    def __init__(self, turn: Turn, arrived_s: float, max_output_bytes: int) -> None:
+        self.turn = turn
+        self.arrived_s = arrived_s
+        self.started_s: float | None = None
+        self.events = TurnEvents(max_output_bytes)
 
 
 class WorkerEngine:
@@ -130,20 +103,12 @@ class WorkerEngine:
             raise self._unavailable()
         self._num_turns += 1
         number = self._num_turns
-        running = _Running(turn, self._clock.now_s())
+        running = _Running(turn, self._clock.now_s(), self._max_output_bytes)
         self._waiting[number] = running
         self._pump()
         try:
-            while True:
-                while running.events:
-                    event = running.events.popleft()
-                    yield self._timed(event, running) if isinstance(event, Finished) else event
-                if running.ended:
-                    if running.error is not None:
-                        raise running.error
-                    return
-                running.news.clear()
-                await running.news.wait()
+            async for event in running.events:
+                yield self._timed(event, running) if isinstance(event, Finished) else event
         finally:
             self._give_up(number)
 
@@ -177,24 +142,13 @@ class WorkerEngine:
         if running is None:
             return
         if frame.header["op"] == "event":
-            event = event_from_json(frame.header["event"])
-            running.output_bytes += event_bytes(event)
-            if running.output_bytes > self._max_output_bytes:
-                running.end(
-                    BadModelOutputError(
-                        "the brain wrote more than brain.max_output_bytes in one turn",
-                        value=running.output_bytes,
-                        allowed=(f"<= {self._max_output_bytes}",),
-                    )
-                )
-                return
-            running.put(event)
+            running.events.put(event_from_json(frame.header["event"]))
             return
         del self._running[number]
         error = None
         if frame.body:
             error = from_detail(common_pb2.ErrorDetail.FromString(frame.body))
-        running.end(error)
+        running.events.end(error)
         self._pump()
 
     def _lost(self) -> None:
@@ -202,7 +156,7 @@ class WorkerEngine:
         self._running.clear()
         self._waiting.clear()
         for running in lost:
-            running.end(self._unavailable())
+            running.events.end(self._unavailable())
 
     def _unavailable(self) -> RobotSdkError:
         return WorkerUnavailableError(
