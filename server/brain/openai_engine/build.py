@@ -21,5 +21,6 @@ def build_openai_engine(config: Config, clock: Clock) -> OpenAiEngine:
         Endpoint(config.openai, read_api_key(config.openai), clock),
         max_running=config.brain.max_running_turns,
         max_output_bytes=config.brain.max_output_bytes,
+        delay_s=config.brain.delay_s,
         clock=clock,
     )

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
-from robot_sdk.clock import Clock
+from robot_sdk.clock import Clock, pause
 from robot_sdk.errors import (
     BadModelOutputError,
     ContextLimitError,
@@ -55,6 +55,7 @@ class OpenAiEngine:
         endpoint: Where to ask.
         max_running: Turns at the endpoint at once; others wait in order of arrival.
         max_output_bytes: A turn that writes more is given up.
+        delay_s: Added to every turn, and reported as modelled.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class OpenAiEngine:
         *,
         max_running: int,
         max_output_bytes: int,
+        delay_s: float = 0.0,
         clock: Clock,
     ) -> None:
         self._section = section
         self._endpoint = endpoint
         self._max_output_bytes = max_output_bytes
+        self._delay_s = delay_s
         self._clock = clock
         self._readiness = Readiness(endpoint, section.model, section.probe_interval_s)
         self._slots = asyncio.Semaphore(max_running)
@@ -149,6 +152,7 @@ class OpenAiEngine:
                 record = self._records[turn.episode_id] = await self._rebuilt(turn)
             draft = await self._draft(turn, record)
             asked_s = self._clock.now_s()
+            await pause(self._delay_s)
             answer = Answer()
             num_bytes = 0
             first_s: float | None = None
@@ -186,6 +190,7 @@ class OpenAiEngine:
                     queue_s=started_s - arrived_s,
                     preprocess_s=asked_s - started_s,
                     decode_s=None if first_s is None else done_s - first_s,
+                    modelled_delay_s=self._delay_s or None,
                 ),
             )
 
