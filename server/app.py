@@ -17,9 +17,8 @@ from robot_sdk.clock import SYSTEM_CLOCK, Clock, pause
 from robot_sdk.telemetry import Telemetry, no_telemetry, start
 from server.brain.build import build_brain
 from server.config import Config, ConfigError
-from server.core.admission import AdmissionPolicy, StaticCapAdmission, UnlimitedAdmission
-from server.core.leases import LeaseTable
-from server.core.registry import EpisodeRegistry
+from server.core.residency import PrefixOutcome
+from server.door import build_hub
 from server.metrics import PrometheusPage
 from server.policy.build import build_policy
 from server.policy.driver import PolicyDriver
@@ -108,27 +107,17 @@ class App:
         return start(section.service, section.run_folder or None, section.otlp_endpoint or None)
 
     def _hub(self, services: Services, telemetry: Telemetry) -> EpisodeHub:
-        config = self._config
-        admission: AdmissionPolicy = UnlimitedAdmission()
-        if config.admission.policy == StaticCapAdmission.name:
-            admission = StaticCapAdmission(config.admission.cap)
-        registry = EpisodeRegistry(
-            LeaseTable(
-                config.episodes.lease_ttl_s, self.boot_id, lambda: secrets.token_urlsafe(16)
-            ),
-            admission,
-            max_waiting=config.episodes.max_waiting,
-            max_duration_s=config.episodes.max_duration_s,
-        )
-        brain = services.brain
-        return EpisodeHub(
-            registry,
-            config.episodes,
-            self.boot_id,
-            self._clock,
-            telemetry,
-            on_episode_end=brain.end_episode if brain else lambda _: None,
-            max_context_tokens=lambda: brain.info.max_context_tokens if brain else None,
+        def on_turn(outcome: PrefixOutcome, latency_s: float) -> None:
+            if self._page is not None:
+                self._page.observe_turn(outcome, latency_s)
+
+        return build_hub(
+            self._config,
+            services.brain,
+            boot_id=self.boot_id,
+            clock=self._clock,
+            telemetry=telemetry,
+            on_turn=on_turn,
         )
 
     def _services(self) -> Services:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from server.config import TelemetrySection
+from server.core.residency import PrefixOutcome
 from server.policy_metrics import policy_metrics
 from server.rpc.hub import EpisodeHub
 from server.rpc.services import Services
@@ -31,6 +32,9 @@ class PrometheusPage:
         import prometheus_client
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+        from server import brain_metrics
+
+        self._families = brain_metrics
         self._gauge = GaugeMetricFamily
         self._counter = CounterMetricFamily
         self._hub = hub
@@ -44,6 +48,15 @@ class PrometheusPage:
             buckets=_BUCKETS_S,
             registry=registry,
         )
+        self._turn_latency = prometheus_client.Histogram(
+            "robot_turn_service_seconds",
+            "Time from the arrival of a turn to its commit, by what it found of its prefix",
+            ["outcome"],
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+        for outcome in PrefixOutcome:
+            self._turn_latency.labels(outcome.value)
         assert section.prometheus_port is not None
         self._server, self._thread = prometheus_client.start_http_server(
             section.prometheus_port, section.prometheus_host, registry=registry
@@ -56,6 +69,9 @@ class PrometheusPage:
 
     def observe_chunk(self, policy: str, service_s: float) -> None:
         self._chunk_latency.labels(policy).observe(service_s)
+
+    def observe_turn(self, outcome: PrefixOutcome, service_s: float) -> None:
+        self._turn_latency.labels(outcome.value).observe(service_s)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -71,6 +87,8 @@ class PrometheusPage:
         yield self._counter("robot_episodes_admitted", "Since start", value=counters.admitted)
         yield self._counter("robot_episodes_ended", "Since start", value=counters.ended)
         yield self._counter("robot_episodes_expired", "Since start", value=counters.expired)
+        report = registry.report
+        yield from self._families.door_metrics(registry.admission.name, report)
         brain = self._services.brain
         if brain is not None:
             totals = self._services.brain_totals
@@ -79,4 +97,6 @@ class PrometheusPage:
             yield self._counter("robot_turns_committed", "Since start", value=totals.committed)
             yield self._counter("robot_turns_replayed", "Since start", value=totals.replayed)
             yield self._counter("robot_turns_aborted", "Since start", value=totals.aborted)
+            yield from self._families.prefix_metrics(report)
+            yield from self._families.engine_metrics(brain, report)
         yield from policy_metrics(self._services.policies, self._gauge, self._counter)

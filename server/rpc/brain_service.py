@@ -106,7 +106,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
                 timer.cancel()
         # Committed: from here on a broken stream costs the client a replay and nothing else.
         done_s = self._clock.now_s()
-        self._hub.turn_committed(live, record, done_s)
+        self._hub.turn_committed(live, record, done_s, done_s - received_s)
         self._record_span(request, live, received_s, record, first_s, None)
         for tool_call in record.tool_calls:
             await context.write(_tool_call(tool_call))
@@ -140,6 +140,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             trace_headers=_trace_headers(request.trace),
         )
         await context.write(_accepted(received_s, replayed=False))
+        await self._hub.hold_turn(live)
         text: list[str] = []
         reasoning: list[str] = []
         tool_calls: list[ToolCall] = []

@@ -10,7 +10,9 @@ import grpc
 from robot_sdk.api.v1 import fleet_pb2, fleet_pb2_grpc
 from robot_sdk.clock import Clock, pause
 from robot_sdk.errors import InvalidArgumentError
+from server.core.fleet_watch import FleetReport
 from server.core.leases import Phase
+from server.rpc.brain_status import brain_status
 from server.rpc.errors import translated
 from server.rpc.hub import EpisodeHub, LiveEpisode
 from server.rpc.policy_status import policy_status
@@ -95,31 +97,21 @@ class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
     ) -> fleet_pb2.SetCapResponse:
         self._hub.registry.set_cap(request.cap if request.HasField("cap") else None)
         self._hub.step()
-        return fleet_pb2.SetCapResponse(admission=self._admission())
+        report = self._hub.registry.look(self._clock.now_s())
+        return fleet_pb2.SetCapResponse(admission=self._admission(report))
 
     def _status(self, include_episodes: bool) -> fleet_pb2.FleetStatus:
+        report = self._hub.registry.look(self._clock.now_s())
         status = fleet_pb2.FleetStatus(
             server_boot_id=self._hub.boot_id,
             uptime_s=self._clock.now_s() - self._started_s,
             draining=self._hub.drain is not None,
-            admission=self._admission(),
+            admission=self._admission(report),
             policies=[policy_status(driver) for driver in self._services.policies.values()],
         )
         engine = self._services.brain
         if engine is not None:
-            totals = self._services.brain_totals
-            status.brain.CopyFrom(
-                fleet_pb2.BrainStatus(
-                    engine=engine.info.engine,
-                    model=engine.info.model,
-                    running_turns=engine.num_running,
-                    waiting_turns=engine.num_waiting,
-                    committed_turns_total=totals.committed,
-                    replayed_turns_total=totals.replayed,
-                    aborted_turns_total=totals.aborted,
-                    ready=engine.is_ready,
-                )
-            )
+            status.brain.CopyFrom(brain_status(engine, self._services.brain_totals, report))
         if include_episodes:
             places = {
                 p.episode_id: p.position for p in self._hub.registry.places(self._clock.now_s())
@@ -129,24 +121,28 @@ class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
             )
         return status
 
-    def _admission(self) -> fleet_pb2.AdmissionStatus:
+    def _admission(self, report: FleetReport) -> fleet_pb2.AdmissionStatus:
         registry = self._hub.registry
         counters = registry.counters
         return fleet_pb2.AdmissionStatus(
             policy=registry.admission.name,
-            cap=registry.admission.cap,
+            cap=report.cap,
             active_episodes=len(registry.active()),
             queued_episodes=len(registry.queued()),
             admitted_total=counters.admitted,
             ended_total=counters.ended,
             expired_total=counters.expired,
             reason=registry.waiting_reason,
+            forecast_blocks=report.admission.forecast_blocks,
+            capacity_blocks=report.admission.capacity_blocks,
+            detail=report.admission.detail,
         )
 
     def _episode(self, live: LiveEpisode, position: int) -> fleet_pb2.EpisodeStatus:
         lease = live.lease
         now_s = self._clock.now_s()
         admitted = lease.phase is Phase.ADMITTED
+        context = self._hub.registry.ledger.context(lease.episode_id)
         return fleet_pb2.EpisodeStatus(
             episode_id=lease.episode_id,
             robot_id=lease.info.robot_id,
@@ -163,4 +159,6 @@ class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
             chunks_served=live.chunks_served,
             robot_state=live.robot_state,
             epoch=lease.epoch,
+            task_family=lease.info.task_family,
+            context_tokens=context.context_tokens if context and context.num_turns else None,
         )

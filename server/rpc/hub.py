@@ -36,6 +36,8 @@ from server.core.leases import (
     ended_error,
 )
 from server.core.registry import AdmittedEvent, EpisodeRegistry, Event, Place
+from server.core.residency import SILENT_ENGINE, EngineGauges, PrefixOutcome
+from server.core.slack import RobotWork, slack_s
 from server.core.turns import TurnLog
 from server.rpc.calls import ActiveCall
 from server.rpc.mailbox import Mailbox
@@ -68,6 +70,7 @@ class LiveEpisode:
     calls: set[ActiveCall] = field(default_factory=set)
     chunks_served: int = 0
     robot_state: episode_pb2.RobotState | None = None
+    robot_state_s: float = 0.0
     told_place: Place | None = None
 
     @property
@@ -83,6 +86,9 @@ class EpisodeHub:
             were stopped; for example an engine that forgets its conversation.
         max_context_tokens: The longest conversation the brain takes, asked at every admission
             because an engine may know it only once it has loaded. None: no limit, or unknown.
+        engine_gauges: What the brain's engine last said of itself; asked at every step.
+        on_turn: Told of every committed turn: what it found of its prefix, and its time in the
+            server, seconds.
     """
 
     def __init__(
@@ -94,6 +100,8 @@ class EpisodeHub:
         telemetry: Telemetry,
         on_episode_end: Callable[[str], None] = lambda _: None,
         max_context_tokens: Callable[[], int | None] = lambda: None,
+        engine_gauges: Callable[[], EngineGauges] = lambda: SILENT_ENGINE,
+        on_turn: Callable[[PrefixOutcome, float], None] = lambda _outcome, _latency_s: None,
     ) -> None:
         self.registry = registry
         self.boot_id = boot_id
@@ -102,7 +110,10 @@ class EpisodeHub:
         self._telemetry = telemetry
         self._on_episode_end = on_episode_end
         self._max_context_tokens = max_context_tokens
+        self._engine_gauges = engine_gauges
+        self._on_turn = on_turn
         self._live: dict[str, LiveEpisode] = {}
+        self._logged_alerts: set[str] = set()
 
     def __iter__(self) -> Iterator[LiveEpisode]:
         return iter(list(self._live.values()))
@@ -123,6 +134,7 @@ class EpisodeHub:
     def step(self) -> None:
         """Do what is due now."""
         now_s = self._clock.now_s()
+        self.registry.tell_engine(self._engine_gauges())
         for event in self.registry.step(now_s):
             # What the registry decided has happened already. A fault in carrying one thing out
             # must not leave the next robot without its news.
@@ -134,6 +146,7 @@ class EpisodeHub:
                 )
                 self._give_up(event.episode.episode_id)
         self._tell_places(now_s)
+        self._log_alerts()
 
     def _carry_out(self, event: Event) -> None:
         if isinstance(event, AdmittedEvent):
@@ -189,7 +202,7 @@ class EpisodeHub:
         """Renew the lease; returns the seconds that remain."""
         remaining_s = self.registry.leases.heartbeat(attachment, self._clock.now_s())
         if state is not None:
-            self._live[attachment.episode_id].robot_state = state
+            self._keep_state(self._live[attachment.episode_id], state)
         return remaining_s
 
     def detach(self, attachment: Attachment) -> None:
@@ -200,7 +213,7 @@ class EpisodeHub:
         self.registry.leases.heartbeat(attachment, self._clock.now_s())
         live = self._live[attachment.episode_id]
         if request.HasField("final_state"):
-            live.robot_state = request.final_state
+            self._keep_state(live, request.final_state)
         now_s = self._clock.now_s()
         lease = self.registry.end(live.episode_id, EndCause.ENDED_BY_ROBOT, now_s)
         admitted_s = lease.admitted_s
@@ -245,20 +258,46 @@ class EpisodeHub:
         self._close(lease, cause, error, reason=error.message)
         self.step()
 
-    def turn_committed(self, live: LiveEpisode, record: TurnRecord, now_s: float) -> None:
+    def turn_committed(
+        self, live: LiveEpisode, record: TurnRecord, now_s: float, latency_s: float
+    ) -> None:
         """A turn counts: tell the prefix ledger and the admission policy what it used.
 
-        Called once for each turn, after its commit, never for a replay. A fault in counting is
-        logged: the robot gets its answer.
+        Called once for each turn, after its commit, never for a replay. `latency_s` is its time in
+        the server. A fault in counting is logged: the robot gets its answer.
         """
         usage = record.finished.usage
+        is_rebuild = record.finished.dropped_turns > 0
         if usage is None or self.registry.leases.get(live.episode_id) is None:
             return
-        is_rebuild = record.finished.dropped_turns > 0
         try:
-            self.registry.record_turn(live.episode_id, usage, now_s, is_rebuild=is_rebuild)
+            turn = self.registry.record_turn(live.episode_id, usage, now_s, is_rebuild=is_rebuild)
+            self._on_turn(PrefixOutcome.UNKNOWN if turn is None else turn.outcome, latency_s)
         except Exception:
             _log.exception("a turn of episode %s is not counted", _short(live.episode_id))
+
+    async def hold_turn(self, live: LiveEpisode) -> None:
+        """Wait for as long as the admission policy lets the next turn of an episode wait."""
+        while True:
+            hold_s = self.registry.turn_hold_s(live.episode_id, self._clock.now_s())
+            if hold_s <= 0:
+                return
+            await pause(hold_s)
+
+    def slack_s(self, live: LiveEpisode) -> float | None:
+        """Seconds until the robot has nothing left to do, by its last heartbeat. None: unknown."""
+        state = live.robot_state
+        if state is None:
+            return None
+        return slack_s(
+            RobotWork(
+                is_tool_running=bool(state.tool),
+                steps_left=state.steps_left if state.HasField("steps_left") else None,
+                buffered_steps=state.buffered_steps if state.HasField("buffered_steps") else None,
+                control_hz=live.lease.info.control_hz,
+                age_s=self._clock.now_s() - live.robot_state_s,
+            )
+        )
 
     def authorise(self, reference: common_pb2.EpisodeRef) -> LiveEpisode:
         """The admitted episode a call belongs to. Raises what LeaseTable.authorise raises."""
@@ -375,6 +414,19 @@ class EpisodeHub:
             self._record_span(lease, now_s, outcome, reason or cause.value, live.trace)
         except Exception:
             _log.exception("the span of episode %s is not recorded", _short(lease.episode_id))
+
+    def _keep_state(self, live: LiveEpisode, state: episode_pb2.RobotState) -> None:
+        live.robot_state = state
+        live.robot_state_s = self._clock.now_s()
+
+    def _log_alerts(self) -> None:
+        """An alert is logged when it comes up and when it goes away."""
+        standing = {alert.finding.name: alert.finding for alert in self.registry.report.alerts}
+        for name in standing.keys() - self._logged_alerts:
+            _log.warning("%s: %s; %s", name, standing[name].evidence, standing[name].advice)
+        for name in self._logged_alerts - standing.keys():
+            _log.info("%s is over", name)
+        self._logged_alerts = set(standing)
 
     def _forget(self, lease: Episode) -> None:
         if lease.admitted_s is None:

@@ -4,14 +4,94 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from server.setting import setting
+from server.setting import Options, setting
 
 
 @dataclass(frozen=True)
 class AdmissionSection:
     """Who comes in."""
 
-    policy: str = setting("unlimited", "Admission policy.", choices=("unlimited", "static-cap"))
+    policy: str = setting(
+        "unlimited",
+        "Admission policy. unlimited: everybody. static-cap: a fixed number of episodes. aimd: a "
+        "cap that follows the engine's KV usage, which fails on long contexts (the study's "
+        "baseline). working-set: by what the episodes inside will need of the engine's KV pool.",
+        choices=("unlimited", "static-cap", "aimd", "working-set"),
+    )
     cap: int | None = setting(
-        None, 'With policy "static-cap": most episodes inside at once. Absent: no cap.', minimum=0
+        None,
+        "Most episodes inside at once with static-cap; the ceiling of the cap with aimd. Absent: "
+        "no cap, no ceiling. An operator changes it with SetCap while the server runs.",
+        minimum=0,
+    )
+    tenant_weights: Options = setting(
+        {},
+        "Shares of the room by tenant, as { name = 2.0 }: who has fewest episodes inside for its "
+        "weight comes in next. A tenant that is not named has 1.",
+    )
+    pool_blocks: int | None = setting(
+        None,
+        "Blocks of the engine's KV pool. Absent: as the engine tells.",
+        minimum=1,
+    )
+    block_tokens: int | None = setting(
+        None,
+        "Tokens in one block of the engine's prefix cache. Absent: as the engine tells, and 128 "
+        "for the hit rule if it does not.",
+        minimum=1,
+    )
+    max_turn_hold_s: float = setting(
+        30.0,
+        "Longest time that a policy may let one turn of an admitted episode wait. None of the "
+        "present policies does.",
+        minimum=0.0,
+        maximum=3600.0,
+    )
+    aimd_initial_cap: int = setting(16, "With aimd: the cap at the start.", minimum=1)
+    aimd_min_cap: int = setting(1, "With aimd: the cap never goes below.", minimum=1)
+    aimd_interval_s: float = setting(
+        30.0, "With aimd: time between two controls; 30 s in the study.", minimum=0.1
+    )
+    aimd_increase: int = setting(
+        1, "With aimd: added to the cap while somebody waits and usage is not high.", minimum=1
+    )
+    aimd_decrease: float = setting(
+        0.5,
+        "With aimd: the cap is multiplied by this when usage is high and the hit rate low.",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    aimd_usage_high: float = setting(
+        0.8, "With aimd: KV usage from here on is high.", minimum=0.0, maximum=1.0
+    )
+    aimd_hit_low: float = setting(
+        0.8, "With aimd: a full-prefix hit rate below this is low.", minimum=0.0, maximum=1.0
+    )
+    working_set_pool_share: float | None = setting(
+        None,
+        "With working-set: share of the pool to hand out. Absent: learned from which prefixes "
+        "survive, 0.85 before anything was lost.",
+        minimum=0.01,
+        maximum=1.0,
+    )
+    working_set_peak_share: float = setting(
+        0.85,
+        "With working-set: share of its task family's mean peak context at which a young episode "
+        "is priced.",
+        minimum=0.0,
+        maximum=2.0,
+    )
+    working_set_growth_turns: int = setting(
+        2, "With working-set: turns ahead of its context that an episode is priced.", minimum=0
+    )
+    working_set_overhead_blocks: int = setting(
+        8, "With working-set: blocks added to the price of each episode.", minimum=0
+    )
+    working_set_slow_start_episodes: int = setting(
+        4, "With working-set: episodes inside at once while no task family is known.", minimum=1
+    )
+    working_set_slow_start_interval_s: float = setting(
+        30.0,
+        "With working-set: time after which slow start lets in one more if nothing was lost.",
+        minimum=0.1,
     )

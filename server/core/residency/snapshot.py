@@ -60,6 +60,15 @@ class LedgerSnapshot:
         """Blocks to plan with; see CapacityEstimate.usable_blocks."""
         return self.capacity.usable_blocks(self.pool_blocks)
 
-    def per_minute(self, tokens: int) -> float:
-        """A sum over the window as a rate."""
-        return tokens * 60.0 / self.window_s
+    @property
+    def computed_tokens_per_min(self) -> float | None:
+        """Prompt tokens computed. None: no turn of the window says so."""
+        return self._per_minute(self.window.computed_tokens)
+
+    @property
+    def generated_tokens_per_min(self) -> float | None:
+        """Output tokens of the same turns."""
+        return self._per_minute(self.window.generated_tokens)
+
+    def _per_minute(self, tokens: int) -> float | None:
+        return tokens * 60.0 / self.window_s if self.window.num_measured else None

@@ -18,14 +18,14 @@ _SLOT_S = 1.0
 class WindowSums:
     """Turns and tokens of a span of time.
 
+    The sums of tokens are those of the `num_measured` turns whose computed tokens are known.
     `least_computed_tokens` is what would have been computed had every reusable prefix been cached.
-    It and the two sums beside it leave out turns whose computed tokens are unknown.
     """
 
     num_hits: int = 0
     num_misses: int = 0
     num_unknown: int = 0
-    num_turns: int = 0
+    num_measured: int = 0
     computed_tokens: int = 0
     least_computed_tokens: int = 0
     generated_tokens: int = 0
@@ -55,7 +55,7 @@ class WindowSums:
         self.num_hits += sign * other.num_hits
         self.num_misses += sign * other.num_misses
         self.num_unknown += sign * other.num_unknown
-        self.num_turns += sign * other.num_turns
+        self.num_measured += sign * other.num_measured
         self.computed_tokens += sign * other.computed_tokens
         self.least_computed_tokens += sign * other.least_computed_tokens
         self.generated_tokens += sign * other.generated_tokens
@@ -80,9 +80,9 @@ class PrefixWindow:
             num_hits=outcome is PrefixOutcome.HIT,
             num_misses=outcome is PrefixOutcome.MISS,
             num_unknown=outcome is PrefixOutcome.UNKNOWN,
-            num_turns=1,
         )
         if turn.computed_tokens is not None:
+            one.num_measured = 1
             one.computed_tokens = turn.computed_tokens
             one.least_computed_tokens = turn.least_computed_tokens(block_tokens)
             one.generated_tokens = turn.output_tokens
