@@ -51,7 +51,7 @@ def policy_metrics(
         totals, tier = driver.totals, driver.last_tier_status
         values = {
             "running": driver.num_running,
-            "waiting": tier.num_waiting,
+            "waiting": driver.num_waiting,
             "streams": driver.num_streams,
             "ready": driver.num_ready,
             "cycle": tier.cycle_s,

@@ -35,6 +35,10 @@ _log = logging.getLogger(__name__)
 
 #: When a robot that the tier cannot carry may ask again: others come and go within seconds.
 _REFUSED_RETRY_S = 2.0
+#: Age up to which a status is good enough. Making one takes milliseconds (which rate would still
+#: fit is searched for), and what the event loop spends on it is late for every robot.
+_STATUS_MAX_AGE_S = 1.0
+_STATUS_INTERVAL_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,8 @@ class PolicyDriver:
         self._devices = tuple(devices)
         self._on_chunk = on_chunk
         self._wake: asyncio.TimerHandle | None = None
-        self._tier = batcher.status(clock.now_s())
+        self._tier_s = clock.now_s()
+        self._tier = batcher.status(self._tier_s)
         self._workers: list[_Worker] = []
         self._streams: dict[int, ChunkStream] = {}
         self._num_streams = 0
@@ -320,7 +325,7 @@ class PolicyDriver:
         now_s = self._clock.now_s()
         for late in self._batcher.expire(now_s):
             self._fail_late(late)
-        self._tier = self._batcher.status(now_s)
+        self._refresh_status(now_s, _STATUS_INTERVAL_S)
         for worker in self._workers:
             is_overdue = worker.running and now_s - worker.started_s > self._infer_timeout_s
             if is_overdue and not worker.is_overdue:
@@ -340,13 +345,19 @@ class PolicyDriver:
         return self._batcher.next_observation_in_s(stream.number, self._clock.now_s())
 
     def tier_status(self) -> TierStatus:
-        """How the tier stands now. On the event loop only."""
-        return self._batcher.status(self._clock.now_s())
+        """How the tier stands, or stood within the last second. On the event loop only."""
+        self._refresh_status(self._clock.now_s(), _STATUS_MAX_AGE_S)
+        return self._tier
 
     @property
     def last_tier_status(self) -> TierStatus:
-        """How the tier stood at the last `step`. Any thread."""
+        """How the tier stood within the last ten seconds. Any thread."""
         return self._tier
+
+    def _refresh_status(self, now_s: float, max_age_s: float) -> None:
+        if now_s - self._tier_s >= max_age_s:
+            self._tier_s = now_s
+            self._tier = self._batcher.status(now_s)
 
     def _supervisor(self, index: int, descriptor: int) -> Supervisor:
         return Supervisor(

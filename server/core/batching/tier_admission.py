@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from server.core.batching.interface import StreamRate
 from server.core.batching.latency_learner import LatencyLearner
 from server.core.batching.slots import fullest_batch
 
-#: Step of the search for a rate that fits, and how far it goes down.
+#: Step of the search among rates above those of the others.
 _RATE_STEP = 1.02
-_NUM_RATES = 200
+#: How often the longest cycle looked for is twice that of the fastest stream.
+_NUM_DOUBLINGS = 8
 
 
 class TierAdmission:
@@ -74,16 +75,30 @@ class TierAdmission:
         limit_hz = one_more.cycle_steps / (alone_s + self._margin_s)
         if below_hz is not None:
             limit_hz = min(limit_hz, below_hz)
-        candidates = [limit_hz / _RATE_STEP**power for power in range(_NUM_RATES)]
-        # Rates whose cycle is a multiple of another stream's waste nothing, so they are tried too.
-        candidates += [
-            other.control_hz * one_more.cycle_steps / (other.cycle_steps * 2**power)
-            for other in set(others)
-            for power in range(8)
-        ]
-        for control_hz in sorted(set(candidates), reverse=True):
-            if control_hz > limit_hz:
-                continue
+        for control_hz in _candidates_hz(others, one_more, limit_hz):
             if self.fits([*others, replace(one_more, control_hz=control_hz)], num_workers):
                 return control_hz
         return None
+
+
+def _candidates_hz(
+    others: Sequence[StreamRate], one_more: StreamRate, limit_hz: float
+) -> Iterator[float]:
+    """Rates worth trying up to the limit, highest first.
+
+    Below the fastest of the others it only matters in which of the planned batches the stream takes
+    part, and the shortest cycle for that is the base times a power of two. So a status that asks
+    for this costs the front end some tries, not hundreds.
+    """
+    if not others:
+        yield limit_hz
+        return
+    base_hz = one_more.cycle_steps / min(other.cycle_s for other in others)
+    control_hz = limit_hz
+    while control_hz > base_hz:
+        yield control_hz
+        control_hz /= _RATE_STEP
+    doubled_hz = [base_hz / 2**power for power in range(_NUM_DOUBLINGS + 1)]
+    if limit_hz < base_hz:
+        yield limit_hz
+    yield from (rate_hz for rate_hz in doubled_hz if rate_hz <= limit_hz)
