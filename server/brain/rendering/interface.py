@@ -2,7 +2,7 @@
 
     transcript = TokenTranscript(renderer, policy)          # one per episode
     draft = transcript.draft(turn.new_messages, turn.tools) # every turn; changes nothing
-    parser = parsers.for_turn(turn.tools, draft.token_ids, turn.turn_index)
+    parser = parsers.for_turn(turn.tools, turn.turn_index)
     parser.feed(text, token_ids) -> [Text | Reasoning]      # while the model writes
     parser.finish(finish_reason) -> ParsedOutput
     transcript.commit(draft, output_token_ids)              # once the turn counts
@@ -191,13 +191,10 @@ class OutputParser(Protocol):
 class OutputParsers(Protocol):
     """Makes the parser of each turn."""
 
-    def for_turn(
-        self, tools: Sequence[Tool], prompt_token_ids: Sequence[int], turn_index: int
-    ) -> OutputParser:
+    def for_turn(self, tools: Sequence[Tool], turn_index: int) -> OutputParser:
         """A parser for one answer.
 
         Args:
             tools: What may be called.
-            prompt_token_ids: Where the prompt ends tells whether thinking has begun.
             turn_index: Part of the ids of calls, which are unique within an episode.
         """
