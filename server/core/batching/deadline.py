@@ -130,7 +130,7 @@ class DeadlineBatcher(Generic[PayloadT]):
             others_free_at_s=self._workers.others_free_at_s(worker, now_s),
             latency_s=self._latency_s,
             max_batch=self._max_batch,
-            tolerance_s=self._margin_s,
+            tolerance_s=self._spare_s,
         ).decide()
         if isinstance(decision, Wait):
             return Batch((), expired, decision.until_s)
@@ -191,6 +191,11 @@ class DeadlineBatcher(Generic[PayloadT]):
             highest_hz,
         )
 
+    @property
+    def _spare_s(self) -> float:
+        """Set aside for the network. The way back is taken to vary as much as the way there."""
+        return self._margin_s + self._pacer.jitter_s
+
     def _latency_s(self, batch_size: int) -> float:
         return self._latencies.expected_s(batch_size) or 0.0
 
@@ -202,7 +207,7 @@ class DeadlineBatcher(Generic[PayloadT]):
 
     def _claim(self, item: Waiting[PayloadT]) -> Claim:
         rate = self._pacer.plan.rates.get(item.stream)
-        at_s = due_s(item, rate, self._taken_s.get(item.stream)) - self._margin_s
+        at_s = due_s(item, rate, self._taken_s.get(item.stream)) - self._spare_s
         return Claim(at_s, 1.0, 1) if rate is None else Claim(at_s, rate.period_s, rate.horizon)
 
     def _run(
@@ -240,10 +245,10 @@ class DeadlineBatcher(Generic[PayloadT]):
         latency_s = self._latencies.expected_s(min(share, self._max_batch))
         if latency_s is None or plan.base_s is None:
             return rate.period_s / 2
-        slack_s = plan.base_s - latency_s - self._margin_s
+        slack_s = plan.base_s - latency_s - self._spare_s
         return min(rate.period_s / 2, max(slack_s, _LEAST_TOLERANCE_PERIODS * rate.period_s))
 
     def _expect(self, rate: StreamRate, eta_s: float) -> Expected:
         spare_steps = max(rate.cycle_steps, rate.horizon - rate.cycle_steps)
-        at_s = eta_s + spare_steps * rate.period_s - self._margin_s
+        at_s = eta_s + spare_steps * rate.period_s - self._spare_s
         return Expected(eta_s, Claim(at_s, rate.period_s, rate.horizon), rate.period_s / 2)

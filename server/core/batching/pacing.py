@@ -7,8 +7,9 @@ Planned batches lie at anchor + index * base (see `slots`). Three things bring r
 - A robot asks at the last of its ticks that reaches its planned batch. That is at most as late as
   its own rows ask for; a robot that has come out of step gets back by asking some whole ticks
   earlier, using rows beyond those it would have executed.
-- The plan follows the robots: the anchor moves to where the middle one of a batch has come, so that
-  common drift, or a batch that was late for all, does not pull plan and robots apart.
+- The plan follows the robots: the anchor moves towards the middle one of a batch, so that common
+  drift does not pull plan and robots apart; and at once where a batch that was late for all has
+  moved them by whole ticks.
 """
 
 from __future__ import annotations
@@ -19,14 +20,20 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from robot_sdk.latency_window import LatencyWindow
 from server.core.batching.interface import StreamRate, Waiting
 from server.core.batching.phase import RobotPhase
 from server.core.batching.slots import SlotPlan
 
 #: Shortest notice for a robot's first tick: the answer has to reach it and the tool has to start.
 NOTICE_S = 0.02
-#: Robots whose first arrival tells how far arrivals lie behind the ticks that were asked for.
+#: Robots whose arrivals tell how far these lie behind the ticks that were asked for.
 _NUM_OFFSETS = 8
+#: Part of a small difference between plan and robots that the plan makes up for per batch.
+_FOLLOWING = 0.125
+#: Observations whose lateness tells the network's jitter, and the share of them that it covers.
+_NUM_LATENESSES = 64
+_JITTER_QUANTILE = 0.7
 
 
 class Pacer:
@@ -38,6 +45,12 @@ class Pacer:
         self._phases: dict[int, RobotPhase] = {}
         self._asked_for_s: dict[int, float] = {}
         self._offsets_s: deque[float] = deque(maxlen=_NUM_OFFSETS)
+        self._lateness = LatencyWindow(_NUM_LATENESSES, _JITTER_QUANTILE)
+
+    @property
+    def jitter_s(self) -> float:
+        """How much later than at best observations arrive; a high quantile of recent ones."""
+        return self._lateness.value_s() or 0.0
 
     def join(self, stream: int, rate: StreamRate, now_s: float) -> float:
         """Take a stream in. Returns in how many seconds its first tick should be."""
@@ -67,25 +80,29 @@ class Pacer:
         if phase is None:
             return None
         step = phase.observe(item)
-        asked_for_s = self._asked_for_s.pop(item.stream, None)
-        if asked_for_s is not None:
-            period_s = self.plan.rates[item.stream].period_s
-            self._offsets_s.append(_nearest(item.arrived_s - asked_for_s, period_s))
-        return phase.tick_s(step)
+        tick_s = phase.tick_s(step)
+        if phase.is_settled:
+            self._lateness.add(item.arrived_s - tick_s)
+            asked_for_s = self._asked_for_s.pop(item.stream, None)
+            if asked_for_s is not None:
+                period_s = self.plan.rates[item.stream].period_s
+                self._offsets_s.append(_nearest(tick_s - asked_for_s, period_s))
+        return tick_s
 
     def started(self, items: Sequence[Waiting[Any]]) -> None:
         """A batch was started: the plan follows it if it is the greater part of a planned one."""
-        ticks_s = [
-            phase.tick_s(phase.last_step)
-            for item in items
-            if (phase := self._phases.get(item.stream)) is not None and phase.last_step is not None
-        ]
-        if not ticks_s or self._anchor_s is None:
+        members = [phase for item in items if (phase := self._phases.get(item.stream)) is not None]
+        if not members or self._anchor_s is None:
             return
-        middle_s = median(ticks_s)
+        middle_s = median(phase.last_tick_s for phase in members)
         index = round((middle_s - self._anchor_s) / self._base_s)
-        if 2 * len(ticks_s) > self.plan.load_at(index):
-            self._anchor_s += middle_s - self._time_s(index)
+        if 2 * len(members) <= self.plan.load_at(index):
+            return
+        shift_s = middle_s - self._time_s(index)
+        if abs(shift_s) > min(phase.rate.period_s for phase in members) / 2:
+            self._anchor_s += shift_s
+        elif all(phase.is_settled for phase in members):
+            self._anchor_s += _FOLLOWING * shift_s
 
     def next_step(self, stream: int, tolerance_s: float) -> int | None:
         """Step of the observation that the stream should send next.

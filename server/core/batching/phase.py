@@ -22,9 +22,14 @@ class RobotPhase:
     """
 
     def __init__(self, rate: StreamRate) -> None:
-        self._rate = rate
+        self.rate = rate
         self._starts_s: deque[float] = deque(maxlen=WINDOW)
         self._last_step: int | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """There were enough observations to know the phase to within a part of the jitter."""
+        return len(self._starts_s) >= WINDOW // 2
 
     @property
     def last_step(self) -> int | None:
@@ -40,8 +45,8 @@ class RobotPhase:
         if step is None:
             step = 0
             if self._starts_s:
-                step = round((item.arrived_s - min(self._starts_s)) * self._rate.control_hz)
-        self._starts_s.append(item.arrived_s - step * self._rate.period_s)
+                step = round((item.arrived_s - min(self._starts_s)) * self.rate.control_hz)
+        self._starts_s.append(item.arrived_s - step * self.rate.period_s)
         self._last_step = step
         return step
 
@@ -51,10 +56,15 @@ class RobotPhase:
         Raises:
             ValueError: No observation has arrived.
         """
-        return min(self._starts_s) + step * self._rate.period_s
+        return min(self._starts_s) + step * self.rate.period_s
+
+    @property
+    def last_tick_s(self) -> float:
+        """When the latest observation would have arrived at the earliest."""
+        return self.tick_s(self._last_step or 0)
 
     def step_by(self, time_s: float) -> int:
         """Last step whose observation can be there by `time_s`."""
         # 1 ns covers float rounding of tick times that are equal on paper.
         elapsed_s = time_s - min(self._starts_s) + 1e-9
-        return math.floor(elapsed_s * self._rate.control_hz)
+        return math.floor(elapsed_s * self.rate.control_hz)

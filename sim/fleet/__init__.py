@@ -1,0 +1,1 @@
+"""Fleets of robots in virtual time, under the decisions of the server and of the SDK."""

@@ -1,0 +1,202 @@
+"""A fleet at the action tier in virtual time: who starves, and by how much."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from robot_sdk.testing.virtual_policy import plain_spec
+from server.core.batching import STUDY_TABLE, Accepted, LatencyTable
+from server.core.batching.deadline import DEFAULT_MARGIN_S
+from sim.fleet.action_robot import FleetRobot, FleetStream, RobotPlan
+from sim.fleet.action_tier import ActionTier
+from sim.fleet.disciplines import DISCIPLINES, Discipline
+from sim.fleet.event_loop import EventLoop
+from sim.fleet.network import NetworkModel
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What is simulated.
+
+    Attributes:
+        robots: Who takes part, and when.
+        discipline: Name from `DISCIPLINES`.
+        num_gpus: Policy workers.
+        duration_s: Virtual seconds.
+        horizon, executed_steps: Rows in a chunk, and rows after which the next should take over.
+        table: What a batch takes, and what the batcher knows of it before the first.
+        max_batch: Most observations in a batch.
+        network: Delay of messages.
+        latency_spread: A batch takes up to this share longer or shorter than the table says.
+        margin_s: What the batcher sets aside for the network, beside the jitter it sees.
+        grid_by: How a robot lays its grid when its stream opens: "receipt" counts from when the
+            answer came, less the best round trip, as robot_sdk does; "clock" converts the server's
+            time with a clock offset known to within `clock_error_s`.
+        clock_error_s: Error of that offset, uniform to both sides.
+    """
+
+    robots: tuple[RobotPlan, ...]
+    discipline: str
+    num_gpus: int = 1
+    duration_s: float = 60.0
+    horizon: int = 10
+    executed_steps: int = 5
+    table: LatencyTable = STUDY_TABLE
+    max_batch: int = 64
+    network: NetworkModel = field(default_factory=NetworkModel)
+    latency_spread: float = 0.0
+    margin_s: float = DEFAULT_MARGIN_S
+    grid_by: Literal["receipt", "clock"] = "receipt"
+    clock_error_s: float = 0.001
+
+
+@dataclass(frozen=True)
+class RobotOutcome:
+    """What became of one robot, by the SDK's own counters. Ticks of the policy tool."""
+
+    control_hz: float
+    acted_ticks: int
+    starved_ticks: int
+    start_wait_ticks: int
+    overrun_ticks: int
+
+    @property
+    def starved_fraction(self) -> float:
+        """Of the ticks since its first chunk; 0 without one."""
+        counted = self.acted_ticks + self.starved_ticks
+        return self.starved_ticks / counted if counted else 0.0
+
+    @property
+    def progress(self) -> float:
+        """Part of all ticks of its policy tool in which it moved."""
+        ticks = self.acted_ticks + self.starved_ticks + self.start_wait_ticks
+        return self.acted_ticks / ticks if ticks else 0.0
+
+
+@dataclass(frozen=True)
+class FleetOutcome:
+    """What became of the fleet.
+
+    Attributes:
+        robots: In the order of the plan.
+        batch_sizes: Pairs of batch size and how often it was run.
+        busy_fraction: Part of the time that a GPU computed.
+    """
+
+    robots: tuple[RobotOutcome, ...]
+    batch_sizes: tuple[tuple[int, int], ...]
+    busy_fraction: float
+
+    @property
+    def worst_starved_fraction(self) -> float:
+        """Of the robot that starved most."""
+        return max((robot.starved_fraction for robot in self.robots), default=0.0)
+
+    @property
+    def starved_fraction(self) -> float:
+        """Of all ticks of all robots."""
+        starved = sum(robot.starved_ticks for robot in self.robots)
+        counted = starved + sum(robot.acted_ticks for robot in self.robots)
+        return starved / counted if counted else 0.0
+
+    @property
+    def jain_index(self) -> float:
+        """Jain's fairness index of the robots' progress: 1 if all are equal, 1/n if one has all."""
+        return jain_index([robot.progress for robot in self.robots])
+
+
+def jain_index(values: Sequence[float]) -> float:
+    """(sum x)^2 / (n * sum x^2), after Jain, Chiu and Hawe (1984). 1 for no values or zeros."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+class FleetRun:
+    """One simulation; the same seed gives the same outcome.
+
+    Attributes:
+        robots: The robots that have joined so far, by index in the plan.
+    """
+
+    def __init__(self, fleet: Fleet, seed: int = 0) -> None:
+        self._fleet = fleet
+        self._chance = random.Random(seed)
+        self._loop = EventLoop()
+        self._discipline: Discipline = DISCIPLINES[fleet.discipline]
+        batcher = self._discipline.make_batcher(
+            fleet.table, fleet.max_batch, fleet.num_gpus, fleet.margin_s
+        )
+        self.tier = ActionTier(
+            self._loop, batcher, fleet.table, fleet.num_gpus, self._chance, fleet.latency_spread
+        )
+        self.robots: dict[int, FleetRobot] = {}
+        for number, plan in enumerate(fleet.robots):
+            # Nobody switches robots on at the same moment: their first ticks lie anywhere.
+            offset_s = self._chance.random() / plan.control_hz
+            self._loop.at(plan.joins_s + offset_s, partial(self._join, number, plan))
+
+    def run(self) -> FleetOutcome:
+        """To the end of the fleet's duration."""
+        self._loop.run_until(self._fleet.duration_s)
+        num_gpu_seconds = self._fleet.duration_s * self._fleet.num_gpus
+        return FleetOutcome(
+            tuple(self._outcome(number, plan) for number, plan in enumerate(self._fleet.robots)),
+            tuple(sorted(self.tier.batch_sizes.items())),
+            self.tier.busy_s / num_gpu_seconds,
+        )
+
+    def _join(self, number: int, plan: RobotPlan) -> None:
+        fleet, loop = self._fleet, self._loop
+        spec = plain_spec(
+            horizon=fleet.horizon, executed_steps=fleet.executed_steps, control_hz=plan.control_hz
+        )
+        stream = FleetStream(number, spec, loop, fleet.network, self._chance, self.tier.submit)
+        robot = FleetRobot(plan, stream, loop)
+        self.robots[number] = robot
+        asked_s, answered_s = stream.opened_s()
+        loop.at(asked_s, lambda: self._open(robot, answered_s))
+        if plan.leaves_s is not None:
+            loop.at(plan.leaves_s, lambda: self._leave(robot))
+
+    def _open(self, robot: FleetRobot, answered_s: float) -> None:
+        verdict = self.tier.open_stream(robot.stream)
+        if not isinstance(verdict, Accepted):
+            return
+        wish_s = verdict.next_observation_in_s
+        first_s = None if wish_s is None else self._first_tick_s(wish_s, answered_s)
+        self._loop.at(answered_s, lambda: robot.start(self._discipline.make_source, first_s))
+
+    def _first_tick_s(self, wish_s: float, answered_s: float) -> float:
+        """What the robot makes of the server's wish, which counts from sending to arrival."""
+        fleet = self._fleet
+        round_trip_s = fleet.network.best_round_trip_s
+        if fleet.grid_by == "receipt":
+            return answered_s + wish_s - round_trip_s
+        error_s = fleet.clock_error_s * (2 * self._chance.random() - 1)
+        return self._loop.clock.now_s() + wish_s - round_trip_s / 2 + error_s
+
+    def _leave(self, robot: FleetRobot) -> None:
+        robot.leave()
+        self.tier.close_stream(robot.stream)
+
+    def _outcome(self, number: int, plan: RobotPlan) -> RobotOutcome:
+        robot = self.robots.get(number)
+        if robot is None:
+            return RobotOutcome(plan.control_hz, 0, 0, 0, 0)
+        state = robot.state()
+        return RobotOutcome(
+            plan.control_hz,
+            state.acted_steps,
+            state.starved_ticks,
+            state.start_wait_ticks,
+            state.overrun_ticks,
+        )
+
+
+def simulate(fleet: Fleet, seed: int = 0) -> FleetOutcome:
+    """Run a fleet to its end."""
+    return FleetRun(fleet, seed).run()

@@ -1,0 +1,138 @@
+"""Ways to run the action tier, by name: who batches how, and when robots ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from robot_sdk.action_source import ActionSource
+from robot_sdk.buffer import ChunkBuffer
+from robot_sdk.chunks import PolicyStream
+from robot_sdk.latency_window import LatencyWindow
+from robot_sdk.policy_source import PolicySource
+from robot_sdk.request_timing import RequestTiming
+from server.core.batching import (
+    Batcher,
+    DeadlineBatcher,
+    EdfBatcher,
+    FifoBatcher,
+    LatencyLearner,
+    LatencyTable,
+    LookaheadBatcher,
+    RoundRobinBatcher,
+)
+from sim.fleet.rows_from_arrival import RowsFromArrival
+
+#: A tool that outlives every simulation.
+_NO_END_STEPS = 1_000_000_000
+
+MakeBatcher = Callable[[LatencyTable, int, int, float], Batcher[Any]]
+MakeSource = Callable[[PolicyStream, "float | None"], ActionSource]
+
+
+@dataclass(frozen=True)
+class Discipline:
+    """One way to run the tier.
+
+    Attributes:
+        make_batcher: From latency table, largest batch, number of workers, margin in seconds.
+        make_source: From the open stream, and when the server would like the first observation.
+        executes_late_rows: Rows count from arrival, not from the step they were predicted for.
+        about: One line for tables and figures.
+    """
+
+    name: str
+    about: str
+    make_batcher: MakeBatcher
+    make_source: MakeSource
+    executes_late_rows: bool = False
+
+
+class NoLead(LatencyWindow):
+    """A latency taken to be nothing, so that no request leads the end of the rows."""
+
+    def value_s(self) -> float | None:
+        return 0.0
+
+
+def prefetching(stream: PolicyStream, first_observation_s: float | None) -> ActionSource:
+    """The SDK as robots run it."""
+    return PolicySource(
+        stream,
+        ChunkBuffer(),
+        RequestTiming.from_spec(stream.spec),
+        max_steps=_NO_END_STEPS,
+        first_observation_s=first_observation_s,
+    )
+
+
+def asking_when_empty(stream: PolicyStream, first_observation_s: float | None) -> ActionSource:
+    """The SDK's objects, set to ask when the last row has been executed."""
+    spec = stream.spec
+    timing = RequestTiming(
+        horizon=spec.horizon,
+        executed_steps=spec.horizon,
+        control_hz=spec.control_hz,
+        margin_steps=0,
+        latencies=NoLead(),
+    )
+    return PolicySource(
+        stream,
+        ChunkBuffer(),
+        timing,
+        max_steps=_NO_END_STEPS,
+        first_observation_s=first_observation_s,
+    )
+
+
+def counting_from_arrival(stream: PolicyStream, first_observation_s: float | None) -> ActionSource:
+    """As the study counts."""
+    return RowsFromArrival(stream)
+
+
+def _fifo(table: LatencyTable, max_batch: int, num_workers: int, margin_s: float) -> Batcher[Any]:
+    return FifoBatcher(max_batch, LatencyLearner(table))
+
+
+def _round_robin(
+    table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
+) -> Batcher[Any]:
+    return RoundRobinBatcher(max_batch, LatencyLearner(table))
+
+
+def _edf(table: LatencyTable, max_batch: int, num_workers: int, margin_s: float) -> Batcher[Any]:
+    return EdfBatcher(max_batch, LatencyLearner(table))
+
+
+def _lookahead(
+    table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
+) -> Batcher[Any]:
+    return LookaheadBatcher(max_batch, LatencyLearner(table))
+
+
+def _deadline(
+    table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
+) -> Batcher[Any]:
+    # A replay looks for the number of robots that starve, so nobody is refused.
+    return DeadlineBatcher(max_batch, LatencyLearner(table), num_workers, margin_s, refuses=False)
+
+
+DISCIPLINES = {
+    discipline.name: discipline
+    for discipline in (
+        Discipline("paced", "paced by the server, batched by deadline", _deadline, prefetching),
+        Discipline("prefetch", "unpaced, requests lead the end of the rows", _fifo, prefetching),
+        Discipline("on_empty", "asks when the last row is executed", _fifo, asking_when_empty),
+        Discipline(
+            "study",
+            "rows count from arrival",
+            _fifo,
+            counting_from_arrival,
+            executes_late_rows=True,
+        ),
+        Discipline("round_robin", "unpaced, every stream in its turn", _round_robin, prefetching),
+        Discipline("edf", "unpaced, earliest deadline first", _edf, prefetching),
+        Discipline("lookahead", "unpaced, one-step lookahead", _lookahead, prefetching),
+    )
+}
