@@ -14,7 +14,13 @@ from typing import Any, Protocol
 
 from robot_sdk.api.v1 import common_pb2
 from robot_sdk.clock import SYSTEM_CLOCK, Clock
-from robot_sdk.errors import EpisodeError, EstopError, RetryableError, RobotSdkError
+from robot_sdk.errors import (
+    ContextLimitError,
+    EpisodeError,
+    EstopError,
+    RetryableError,
+    RobotSdkError,
+)
 from robot_sdk.messages import ImagePart, Message, TextPart, ToolCall, ToolSpec, TurnResult
 from robot_sdk.results import AgentEnd, ClockSample, Outcome
 from robot_sdk.tools import ToolRegistry, ToolResult
@@ -255,6 +261,9 @@ class Agent:
             return _Stop("aborted", "episode_lost", str(lost), lost)
         if isinstance(error, EpisodeError):
             return _Stop("aborted", "episode_lost", str(error), error)
+        if isinstance(error, ContextLimitError):
+            # Asking again would fail for ever: the conversation only grows.
+            return _Stop("failure", "context_limit", str(error), error)
         return _Stop("aborted", "brain_error", str(error), error)
 
     def _answer(self, turn: TurnResult) -> None:

@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 _MARK = "__robot_sdk_tool__"
 #: Names that every brain's tool-call format can carry.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+#: Of a call that could not be read, shown back to the brain that wrote it.
+_MAX_SHOWN_CHARS = 500
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -162,10 +164,19 @@ class ToolRegistry:
         """Check the arguments and run the tool. Never raises an `Exception`.
 
         Args:
-            name: As the brain wrote it.
-            arguments_json: As the brain wrote them.
+            name: As the brain wrote it. Empty: the server could not read the call.
+            arguments_json: As the brain wrote them; of a call that could not be read, all of it.
         """
         found = self._tools.get(name)
+        if not name:
+            return _invalid(
+                InvalidArgumentError(
+                    "the tool call could not be read and was not run",
+                    value=arguments_json[:_MAX_SHOWN_CHARS],
+                    allowed=self._tools,
+                    hint="write it again, exactly in the format for tool calls",
+                )
+            )
         if found is None:
             close = nearest(name, self._tools, 1)
             return _invalid(

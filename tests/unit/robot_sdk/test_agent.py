@@ -14,6 +14,7 @@ from robot_sdk.agent import (
 )
 from robot_sdk.clock import VirtualClock
 from robot_sdk.errors import (
+    ContextLimitError,
     EpisodeLostError,
     EstopError,
     RobotSdkError,
@@ -213,7 +214,14 @@ def test_d9_an_answer_cut_before_any_call_is_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [("move", '{"x": "a"}'), ("move", '{"x": 1} so I moved'), ("fly", "{}"), ("move", "")]
+    "bad",
+    [
+        ("move", '{"x": "a"}'),
+        ("move", '{"x": 1} so I moved'),
+        ("fly", "{}"),
+        ("move", ""),
+        ("", "{mo"),
+    ],
 )
 def test_d9_a_wrong_call_is_not_run_goes_back_as_error_and_the_next_turn_is_fine(
     bad: tuple[str, str],
@@ -339,3 +347,13 @@ def test_questions_that_keep_failing_end_the_episode() -> None:
 
     assert (end.outcome, end.reason) == ("aborted", "brain_error")
     assert len(brain.asked) == 1 + AgentLimits().max_brain_retries
+
+
+def test_d8_a_conversation_too_long_for_the_model_ends_the_episode_with_that_reason() -> None:
+    agent, brain = World().agent([calls(MOVE), ContextLimitError("2100 tokens of 2048")])
+
+    end = agent.run()
+
+    assert (end.outcome, end.reason) == ("failure", "context_limit")
+    assert "2100 tokens" in end.detail
+    assert len(brain.asked) == 2

@@ -110,6 +110,17 @@ def test_d9_unknown_tool_lists_the_tools_and_the_nearest() -> None:
     assert "grip" in result.text
 
 
+def test_d9_a_call_that_could_not_be_read_is_shown_back_with_the_tools() -> None:
+    arm = Arm()
+
+    result = ToolRegistry(arm).call("", '{"name": "move", "argum')
+
+    assert result.is_invalid
+    assert '{"name": "move", "argum' in result.text
+    assert "grip" in result.text
+    assert arm.moves == []
+
+
 def test_a_tool_that_raises_returns_an_error_without_a_traceback() -> None:
     result = ToolRegistry(Arm()).call("broken", "{}")
 
