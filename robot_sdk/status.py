@@ -7,6 +7,7 @@ import sys
 
 from robot_sdk import operator_access
 from robot_sdk.api.v1 import fleet_pb2
+from robot_sdk.brain_status_text import cache_lines, door_lines
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.plain_text import one_line
 
@@ -64,6 +65,7 @@ def render_status(status: fleet_pb2.FleetStatus) -> str:
         f"{admission.queued_episodes} queued; {admission.admitted_total} admitted, "
         f"{admission.ended_total} ended, {admission.expired_total} expired"
         + (f"; {one_line(admission.reason, 200)}" if admission.reason else ""),
+        *door_lines(admission),
     ]
     if status.HasField("brain"):
         brain = status.brain
@@ -73,6 +75,7 @@ def render_status(status: fleet_pb2.FleetStatus) -> str:
             f"{brain.committed_turns_total} committed, {brain.replayed_turns_total} replayed, "
             f"{brain.aborted_turns_total} aborted"
         )
+        lines += cache_lines(brain)
     for policy in status.policies:
         lines.append(
             f"policy {policy.name}: {policy.ready_workers} of {policy.workers} workers ready, "
@@ -86,7 +89,9 @@ def render_status(status: fleet_pb2.FleetStatus) -> str:
     return "\n".join(lines)
 
 
-_HEADINGS = ("episode", "robot", "phase", "age", "lease", "turns", "chunks", "buffered", "task")
+_HEADINGS = (
+    "episode", "robot", "phase", "age", "lease", "turns", "context", "chunks", "buffered", "task",
+)  # fmt: skip
 
 
 def _episode(episode: fleet_pb2.EpisodeStatus) -> str:
@@ -98,6 +103,7 @@ def _episode(episode: fleet_pb2.EpisodeStatus) -> str:
         phase = "unknown"
     state = episode.robot_state
     buffered = str(state.buffered_steps) if state.HasField("buffered_steps") else "-"
+    context = f"{episode.context_tokens:,}" if episode.HasField("context_tokens") else "-"
     return _episode_line(
         episode.episode_id[:16] or "-",
         one_line(episode.robot_id, 14),
@@ -105,6 +111,7 @@ def _episode(episode: fleet_pb2.EpisodeStatus) -> str:
         f"{episode.age_s:.0f} s",
         f"{episode.lease_remaining_s:.1f} s",
         str(episode.committed_turns),
+        context,
         str(episode.chunks_served),
         buffered,
         one_line(episode.task, 60),
@@ -118,11 +125,12 @@ def _episode_line(
     age: str,
     lease: str,
     turns: str,
+    context: str,
     chunks: str,
     buffered: str,
     task: str,
 ) -> str:
     return (
-        f"{episode:<16}  {robot:<14}  {phase:<9}  {age:>7}  {lease:>7}  {turns:>5}  {chunks:>6}  "
-        f"{buffered:>8}  {task}"
+        f"{episode:<16}  {robot:<14}  {phase:<9}  {age:>7}  {lease:>7}  {turns:>5}  {context:>9}  "
+        f"{chunks:>6}  {buffered:>8}  {task}"
     ).rstrip()

@@ -195,7 +195,8 @@ class PrefixLedger:
     def _put_context(self, context: LiveContext, footprint: TurnFootprint) -> None:
         tokens = footprint.context_tokens
         if context.num_turns and not footprint.is_rebuild:
-            self._histories.grew(context.task_family, tokens - context.context_tokens)
+            grown = max(tokens - context.context_tokens, 0)
+            self._histories.grew(context.task_family, grown)
         self._working_set.put(
             replace(
                 context,
