@@ -25,15 +25,21 @@ import lerobot.policies.pi05.modeling_pi05 as theirs
 import numpy as np
 import torch
 from lerobot.configs.types import FeatureType, PolicyFeature
+from lerobot.lerobot_types import TransitionKey
 from lerobot.policies.common.vla_utils import resize_with_pad_torch
 from lerobot.policies.pi05.configuration_pi05 import PI05Config
+from lerobot.policies.pi05.processor_pi05 import Pi05PrepareStateTokenizerProcessorStep
+from lerobot.processor import NormalizerProcessorStep, UnnormalizerProcessorStep
 from safetensors.torch import save_file
 
 from server.policy.pi05.checkpoint import load_model
 from server.policy.pi05.config import GemmaConfig, Pi05Config, VisionConfig
 from server.policy.pi05.model import Pi05Model
+from server.policy.pi05.normalisation import METHODS, load_normaliser
 from server.policy.pi05.pixels import resize_with_pad
+from server.policy.pi05.prompt import render_prompt
 from server.policy.pi05.random_weights import draw_weight, random_model
+from server.policy.pi05.recipe import load_recipe
 from server.policy.pi05.weight_names import our_name, public_name
 
 SEED = 20
@@ -194,6 +200,54 @@ def compare_resizing() -> float:
     return worst
 
 
+def compare_processing(num_states: int = 2000) -> tuple[int, float]:
+    """Prompts that differ, and the largest difference of actions brought back to their units."""
+    rng = np.random.default_rng(SEED)
+    recipe = load_recipe("libero-lerobot")
+    width = {"observation.state": recipe.state_width, "action": len(recipe.action)}
+    stats = {}
+    for key, size in width.items():
+        low, spread = rng.normal(size=size), rng.uniform(0.5, 2.0, size=size)
+        marks = {"q01": low, "q99": low + spread, "mean": low + spread / 2, "std": spread / 4}
+        stats[key] = {name: values.astype(np.float32).tolist() for name, values in marks.items()}
+    features = {
+        "observation.state": PolicyFeature(FeatureType.STATE, (width["observation.state"],)),
+        "action": PolicyFeature(FeatureType.ACTION, (width["action"],)),
+    }
+    states = rng.normal(size=(num_states, width["observation.state"])).astype(np.float32)
+    actions = rng.normal(size=(num_states, width["action"])).astype(np.float32)
+    num_differing, worst = 0, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stats.json"
+        path.write_text(json.dumps(stats))
+        for method in METHODS:
+            mode = {"quantile": "QUANTILES", "mean_std": "MEAN_STD"}[method]
+            settings = {
+                "features": features,
+                "norm_map": {"STATE": mode, "ACTION": mode},
+                "stats": stats,
+            }
+            transition = {
+                TransitionKey.OBSERVATION: {"observation.state": torch.from_numpy(states)},
+                TransitionKey.COMPLEMENTARY_DATA: {"task": ["pick_up the\nmilk "] * num_states},
+                TransitionKey.ACTION: torch.from_numpy(actions),
+            }
+            told = Pi05PrepareStateTokenizerProcessorStep()(
+                NormalizerProcessorStep(**settings)(transition)
+            )
+            expected = told[TransitionKey.COMPLEMENTARY_DATA]["task"]
+            mine = load_normaliser(path, "state", method, len(states[0]), 1e-8)
+            found = [
+                render_prompt(recipe.prompt_template, "pick_up the\nmilk ", state)
+                for state in mine.normalise(states)
+            ]
+            num_differing += sum(a != b for a, b in zip(expected, found, strict=True))
+            back = UnnormalizerProcessorStep(**settings)(transition)[TransitionKey.ACTION]
+            restored = load_normaliser(path, "action", method, len(actions[0]), 1e-8)
+            worst = max(worst, float(np.abs(restored.restore(actions) - back.numpy()).max()))
+    return num_differing, worst
+
+
 def loaded_from_their_file(policy: Any) -> Pi05Model:
     """Our model from a file that holds lerobot's state as lerobot names it."""
     state = {name: value.contiguous() for name, value in policy.state_dict().items()}
@@ -253,6 +307,7 @@ def main() -> int:
     from_file = our_chunk(loaded_from_their_file(policy), make_inputs(4), 5)
     file_difference = float(np.abs(from_file - their_chunk(policy, make_inputs(4), 5)).max())
     resizing = compare_resizing()
+    num_prompts, restoring = compare_processing()
     worst = max(file_difference, *(row["largest_difference"] for row in rows))
     result = {
         "versions": {
@@ -263,6 +318,8 @@ def main() -> int:
         "rows": rows,
         "largest_difference_loaded_from_their_file": file_difference,
         "largest_difference_of_resizing": resizing,
+        "prompts_that_differ_of_4000": num_prompts,
+        "largest_difference_of_restored_actions": restoring,
         "largest_difference": worst,
         "limit": LIMIT,
     }
@@ -271,7 +328,7 @@ def main() -> int:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if arguments.golden is not None:
         write_golden(policy, arguments.golden)
-    return 0 if worst <= LIMIT and resizing <= LIMIT else 1
+    return 0 if max(worst, resizing, restoring) <= LIMIT and num_prompts == 0 else 1
 
 
 if __name__ == "__main__":

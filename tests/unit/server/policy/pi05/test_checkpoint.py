@@ -12,7 +12,7 @@ from torch import Tensor
 
 from robot_sdk.errors import InvalidArgumentError
 from server.policy.pi05.checkpoint import load_model
-from server.policy.pi05.config import TINY
+from server.policy.pi05.config import PUBLIC, TINY
 from server.policy.pi05.model import Pi05Model
 from server.policy.pi05.weight_names import our_name, public_name, unused_shapes
 from tests.unit.server.policy.pi05.helpers import CPU, tiny_model
@@ -191,3 +191,25 @@ def test_no_checkpoint_and_a_broken_one_are_told_apart(tmp_path: Path) -> None:
         load(tmp_path)
     with pytest.raises(InvalidArgumentError, match="there is no checkpoint"):
         load(tmp_path / "elsewhere")
+
+
+def test_the_public_size_has_the_tensors_that_are_published() -> None:
+    with torch.device("meta"):
+        model = Pi05Model(PUBLIC)
+    shapes = {public_name(name): tuple(value.shape) for name, value in model.named_parameters()}
+    for name, shape in unused_shapes(PUBLIC).items():
+        shapes[name if name == EXPERT_HEAD else public_name(name)] = shape
+    language, expert = (
+        "paligemma_with_expert.paligemma.model.language_model.layers.17",
+        "paligemma_with_expert.gemma_expert.model.layers.17",
+    )
+
+    # As counted in the checkpoints that openpi's converter makes of its own.
+    assert len(shapes) == 812
+    assert shapes[EMBEDDING] == (257_152, 2048)
+    assert shapes[EXPERT_HEAD] == (257_152, 1024)
+    assert shapes[f"{language}.self_attn.k_proj.weight"] == (256, 2048)
+    assert shapes[f"{language}.mlp.down_proj.weight"] == (2048, 16_384)
+    assert shapes[f"{expert}.self_attn.o_proj.weight"] == (1024, 2048)
+    assert shapes[f"{expert}.input_layernorm.dense.weight"] == (3072, 1024)
+    assert shapes["action_out_proj.weight"] == (32, 1024)
