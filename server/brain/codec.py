@@ -57,7 +57,7 @@ def decode_turn(encoded: bytes) -> Turn:
     return Turn(
         episode_id=data["episode_id"],
         turn_index=data["turn_index"],
-        messages=tuple(_message(item) for item in whole["messages"]),
+        messages=tuple(message_from_json(item) for item in whole["messages"]),
         tools=tuple(Tool(**item) for item in whole["tools"]),
         sampling=Sampling(**data["sampling"]),
         slack_s=data["slack_s"],
@@ -78,7 +78,8 @@ def event_from_json(data: dict[str, Any]) -> Event:
     return cls(**fields)
 
 
-def _message(data: dict[str, Any]) -> Message:
+def message_from_json(data: dict[str, Any]) -> Message:
+    """The message that `Message.as_json` wrote."""
     return Message(
         **{
             **data,

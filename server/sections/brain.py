@@ -14,9 +14,9 @@ class BrainSection:
 
     engine: str = setting(
         "demo-planner",
-        "demo-planner needs no weights; openai asks the endpoint of [openai]; factory is a planner "
-        "of your own.",
-        choices=("demo-planner", "openai", "factory"),
+        "demo-planner needs no weights; vllm hosts the model of [vllm]; openai asks the endpoint "
+        "of [openai]; factory is a planner of your own.",
+        choices=("demo-planner", "vllm", "openai", "factory"),
     )
     factory: str = setting(
         "",
@@ -26,7 +26,11 @@ class BrainSection:
     )
     options: Options = setting({}, "Keyword arguments of the engine's factory.")
     max_running_turns: int = setting(
-        16, "Turns worked on at once; others wait in order of arrival.", minimum=1, maximum=1024
+        16,
+        "Turns worked on at once; others wait in order of arrival. With vllm, see "
+        "vllm.max_num_seqs instead.",
+        minimum=1,
+        maximum=1024,
     )
     delay_s: float = setting(
         0.0,

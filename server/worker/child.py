@@ -20,14 +20,20 @@ def connect(arguments: list[str]) -> tuple[FrameSocket, list[str]]:
     The process asks the kernel to be ended with its parent, so that a worker deep in a model does
     not outlive a front end that was killed.
     """
+    connection = begin(arguments, signal.SIGKILL)
+    return FrameSocket(connection), arguments[1:]
+
+
+def begin(arguments: list[str], parent_death_signal: signal.Signals) -> socket.socket:
+    """Start logging, ask for a signal at the death of the parent, and return the socket."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
         format=f"%(asctime)s %(levelname)s worker[{os.getpid()}] %(name)s: %(message)s",
     )
     parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, parent_death_signal)
     if os.getppid() != parent:
         sys.exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return FrameSocket(socket.socket(fileno=int(arguments[0]))), arguments[1:]
+    return socket.socket(fileno=int(arguments[0]))

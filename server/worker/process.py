@@ -7,6 +7,7 @@ It inherits one end of a socket pair, and nothing else but the descriptors it is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -14,12 +15,14 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from robot_sdk.clock import pause
 from server.worker.framing import Frame, FrameDecoder, Header, encode
 
 _log = logging.getLogger(__name__)
 
 #: After a child has gone, time to read what it still wrote, seconds.
 _LAST_WORDS_S = 0.5
+_POLL_S = 0.05
 
 
 class _FrameProtocol(asyncio.Protocol):
@@ -120,6 +123,21 @@ class WorkerProcess:
             except ProcessLookupError:
                 return
 
+    def _kill_group(self) -> None:
+        """End what the child started and left behind. The child leads a group of its own."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def _group_gone(self, timeout_s: float) -> None:
+        waited_s = 0.0
+        while waited_s < timeout_s:
+            try:
+                os.killpg(self.pid, 0)
+            except ProcessLookupError:
+                return
+            await pause(_POLL_S)
+            waited_s += _POLL_S
+
     def _connection_lost(self) -> None:
         self._disconnected.set()
 
@@ -132,6 +150,10 @@ class WorkerProcess:
             assert self._transport is not None
             self._transport.abort()
             await self._disconnected.wait()
+        if code == 0:
+            # Its children are leaving by themselves, one may still be tidying up.
+            await self._group_gone(_LAST_WORDS_S)
+        self._kill_group()
         if not self._closed.done():
             self._closed.set_result(code)
         self._on_exit(code)

@@ -1,0 +1,115 @@
+"""Process that hosts vLLM. Started by the front end, never by hand.
+
+vLLM starts processes of its own below this one. They are in this one's process group: whoever ends
+this process ends the group, so that none is left on a GPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from robot_sdk.clock import pause
+from robot_sdk.errors import RobotSdkError
+from robot_sdk.telemetry import Telemetry
+from server.brain.vllm_engine.settings import SettingError
+from server.worker.child import begin
+from server.worker.stream import FrameStream
+
+_log = logging.getLogger("server.brain.vllm_engine")
+
+_LOAD_INTERVAL_S = 1.0
+_WATCH_INTERVAL_S = 0.1
+#: vLLM's processes have this long to leave; the front end gives this one a little more.
+_ENGINE_STOP_S = 1.0
+_TELEMETRY_STOP_S = 1.0
+#: Defaults for variables of vLLM. Spawned, because this process has threads.
+_ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+
+
+def main(arguments: list[str]) -> int:
+    connection = begin(arguments, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _end_group)
+    # The server's standard output is not the place for vLLM's log.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    return asyncio.run(_serve(connection))
+
+
+async def _serve(connection: socket.socket) -> int:
+    stream = await FrameStream.open(connection)
+    frame = await stream.receive()
+    if frame is None:
+        return 0
+    load = frame.header
+    try:
+        from server.brain.vllm_engine.loading import load_host
+    except ImportError as error:
+        return await _failed(stream, _import_problem(error))
+    try:
+        engine, host, info, telemetry = load_host(load, stream)
+    except (SettingError, RobotSdkError) as error:
+        return await _failed(stream, str(error))
+    except Exception as error:
+        _log.exception("vLLM cannot load %s", load["model_name"])
+        return await _failed(stream, one_line_of(error))
+    stream.send({"op": "ready", "info": info})
+    return await _work(stream, engine, host, telemetry)
+
+
+async def _work(stream: FrameStream, engine: Any, host: Any, telemetry: Telemetry | None) -> int:
+    async def receive() -> int:
+        while (frame := await stream.receive()) is not None:
+            host.handle(frame)
+        return 0
+
+    async def watch() -> int:
+        while not engine.errored:
+            await pause(_WATCH_INTERVAL_S)
+        _log.error("vLLM's engine process has died")
+        return 1
+
+    async def tell_load() -> int:
+        while True:
+            host.send_load()
+            await pause(_LOAD_INTERVAL_S)
+
+    tasks = [asyncio.ensure_future(work()) for work in (receive, watch, tell_load)]
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    engine.shutdown(_ENGINE_STOP_S)
+    if telemetry is not None:
+        telemetry.shutdown(_TELEMETRY_STOP_S)
+    return next(iter(done)).result()
+
+
+async def _failed(stream: FrameStream, problem: str) -> int:
+    stream.send({"op": "failed", "error": problem})
+    await stream.close()
+    return 1
+
+
+def _import_problem(error: ImportError) -> str:
+    if f"{error.name}.".startswith("vllm."):
+        return "brain.engine \"vllm\" needs vLLM; run: pip install -e '.[vllm]'"
+    return f"vLLM cannot be imported: {one_line_of(error)}"
+
+
+def one_line_of(error: BaseException) -> str:
+    """What an error of vLLM says, without its line breaks."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _end_group(number: int, _: object) -> None:
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
