@@ -42,8 +42,8 @@ class RequestTiming:
     with lead_steps = ceil(latency * control_hz) + margin_steps: early enough that the answer comes
     before the rows run out, and not before `executed_steps` rows if there is time for those. The
     latency is a recent quantile; while it is unknown, the next observation goes out at the first
-    tick after the previous answer. In lockstep the world waits, so it is exactly
-    s_prev + executed_steps.
+    tick after the previous answer, or when the server would like it. In lockstep the world waits,
+    so it is exactly s_prev + executed_steps.
 
     A server that paces its robots says when it would like the next observation, so that the
     observations of several robots come together. It is sent at the first tick after that, if this
@@ -195,7 +195,11 @@ class RequestTiming:
         if self._pace == "lockstep":
             return self._previous_step + self._executed_steps
         lead_steps = self.lead_steps
-        free_steps = 1 if lead_steps is None else max(1, self._horizon - lead_steps)
+        if lead_steps is None:
+            # A server that says when it would like the next one knows how long it will take.
+            free_steps = 1 if self._hint_s is None else self._executed_steps
+        else:
+            free_steps = max(1, self._horizon - lead_steps)
         return self._previous_step + min(self._executed_steps, free_steps)
 
     def is_due(self, step: int, now_s: float) -> bool:

@@ -90,14 +90,14 @@ class Pacer:
         return tick_s
 
     def started(self, items: Sequence[Waiting[Any]]) -> None:
-        """A batch was started: the plan follows it if it is the greater part of a planned one."""
-        members = [phase for item in items if (phase := self._phases.get(item.stream)) is not None]
-        if not members or self._anchor_s is None:
+        """A batch was started: the plan follows it if most of the fastest robots are in it."""
+        phases = (self._phases.get(i.stream) for i in items if self._is_in_every_batch(i.stream))
+        members = [phase for phase in phases if phase is not None]
+        num_steady = sum(self._is_in_every_batch(stream) for stream in self._phases)
+        if 2 * len(members) <= num_steady or self._anchor_s is None:
             return
         middle_s = median(phase.last_tick_s for phase in members)
         index = round((middle_s - self._anchor_s) / self._base_s)
-        if 2 * len(members) <= self.plan.load_at(index):
-            return
         shift_s = middle_s - self._time_s(index)
         if abs(shift_s) > min(phase.rate.period_s for phase in members) / 2:
             self._anchor_s += shift_s
@@ -126,6 +126,13 @@ class Pacer:
     def tick_s(self, stream: int, step: int) -> float:
         """When the stream's observation of `step` arrives at the earliest; its phase is known."""
         return self._phases[stream].tick_s(step)
+
+    def _is_in_every_batch(self, stream: int) -> bool:
+        """It has the base as its cycle, so it cannot come later than the plan says.
+
+        Slower streams can: they come at their last tick before it. So the plan follows the others.
+        """
+        return stream in self._phases and self.plan.slot(stream).every == 1
 
     @property
     def _base_s(self) -> float:

@@ -669,7 +669,7 @@ def test_only_the_required_keys_of_the_policy_are_read_by_default():
 def test_server_wish_for_an_earlier_observation_is_followed():
     world = World(latency_s=0.0, next_observation_in_s=0.1)
     world.run(max_steps=20)
-    assert [o.control_step for o in world.stream.observations][:5] == [0, 1, 3, 5, 7]
+    assert [o.control_step for o in world.stream.observations][:5] == [0, 2, 4, 6, 8]
 
 
 @pytest.mark.parametrize("options", [{"max_steps": 0}, {"lockstep_timeout_s": 0.0}])

@@ -33,6 +33,16 @@ def test_unknown_latency_asks_at_the_next_tick():
     assert timing.next_step == 1
 
 
+def test_unknown_latency_leaves_the_next_observation_to_a_server_that_has_a_wish():
+    timing = _answered_at_step_zero(_timing(), hint_s=0.05)
+    assert [step for step in range(1, 6) if timing.is_due(step, step * 0.05)][0] == 3
+
+
+def test_unknown_latency_never_waits_for_a_wish_beyond_the_executed_rows():
+    timing = _answered_at_step_zero(_timing(), hint_s=60.0)
+    assert timing.next_step == 5
+
+
 @pytest.mark.parametrize(
     ("latency_s", "next_step"),
     [(0.0, 5), (0.25, 5), (0.3, 4), (0.301, 3), (0.4, 2), (0.45, 1), (0.5, 1), (3.0, 1)],
