@@ -35,7 +35,7 @@ def test_unknown_latency_asks_at_the_next_tick():
 
 def test_unknown_latency_leaves_the_next_observation_to_a_server_that_has_a_wish():
     timing = _answered_at_step_zero(_timing(), hint_s=0.05)
-    assert [step for step in range(1, 6) if timing.is_due(step, step * 0.05)][0] == 3
+    assert next(step for step in range(1, 6) if timing.is_due(step, step * 0.05)) == 3
 
 
 def test_unknown_latency_never_waits_for_a_wish_beyond_the_executed_rows():
