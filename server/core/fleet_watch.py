@@ -31,7 +31,7 @@ class FleetReport:
 
 
 class FleetWatch:
-    """Looks when it is due. A view is built for a look only, since it costs the fleet's size."""
+    """Looks when it is due. A view is built only then, since it costs the fleet's size."""
 
     def __init__(self, policy: AdmissionPolicy) -> None:
         self._policy = policy
@@ -40,15 +40,19 @@ class FleetWatch:
         self._next_control_s: float | None = None
         self.report = FleetReport(cap=policy.cap)
 
-    def step(self, now_s: float, view: Callable[[], FleetView]) -> None:
-        """Control and look, each if it is due."""
+    def control(self, now_s: float, view: Callable[[], FleetView]) -> None:
+        """Let the policy look, if it is due. What it changes counts for who comes in next."""
         interval_s = self._policy.control_interval_s
-        if interval_s is not None:
-            if self._next_control_s is None:
-                self._next_control_s = now_s + interval_s
-            elif now_s >= self._next_control_s:
-                self._next_control_s = now_s + interval_s
-                self._policy.control(view())
+        if interval_s is None:
+            return
+        if self._next_control_s is None:
+            self._next_control_s = now_s + interval_s
+        elif now_s >= self._next_control_s:
+            self._next_control_s = now_s + interval_s
+            self._policy.control(view())
+
+    def look_if_due(self, now_s: float, view: Callable[[], FleetView]) -> None:
+        """Look for alerts, if it is due."""
         if self._next_look_s is None or now_s >= self._next_look_s:
             self._next_look_s = now_s + _INTERVAL_S
             self.look(view())

@@ -237,8 +237,9 @@ class EpisodeRegistry:
                 if now_s - episode.admitted_s >= self._max_duration_s:
                     self.end(episode.episode_id, EndCause.MAX_DURATION, now_s)
                     events.append(RemovedEvent(episode, EndCause.MAX_DURATION))
+        self._watch.control(now_s, lambda: self.view(now_s))
         events.extend(AdmittedEvent(episode) for episode in self._admit(now_s))
-        self._watch.step(now_s, lambda: self.view(now_s))
+        self._watch.look_if_due(now_s, lambda: self.view(now_s))
         return events
 
     def places(self, now_s: float) -> list[Place]:

@@ -13,7 +13,7 @@ _HALF_LIFE_S = 1800.0
 #: Width of a bin, as a ratio of its two ends: the estimate is that coarse.
 _BIN_RATIO = 1.02
 #: An estimate is used again for this long.
-_REFRESH_S = 1.0
+_REFRESH_S = 5.0
 #: Evidence of less than this many turns, after it has faded, is forgotten.
 _MIN_WEIGHT = 0.01
 
@@ -89,7 +89,7 @@ class CapacityLearner:
             bin_.misses += 1.0
 
     def estimate(self, now_s: float) -> CapacityEstimate:
-        """The threshold as of now, or of up to a second ago."""
+        """The threshold as of now, or of up to _REFRESH_S ago."""
         if self._estimated_s is None or now_s - self._estimated_s >= _REFRESH_S:
             self._estimated_s = now_s
             self._estimate = self._separate(now_s)

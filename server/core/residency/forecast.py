@@ -31,21 +31,18 @@ class FamilyForecast:
 
 @dataclass(frozen=True)
 class ForecastTable:
-    """Forecasts by task family, and over all families for one that is new."""
+    """Forecasts by task family, and over all families for one that is new.
+
+    What a family does not know itself is filled in from all families.
+    """
 
     overall: FamilyForecast = field(default_factory=FamilyForecast)
     families: Mapping[str, FamilyForecast] = field(default_factory=dict)
 
     def of(self, family: str) -> FamilyForecast:
-        """Forecast of a family; what it does not know itself is filled in from all families."""
-        own = self.families.get(family, FamilyForecast())
-        peak, growth = own.mean_peak_tokens, own.growth_tokens_per_turn
-        return FamilyForecast(
-            num_ended=own.num_ended,
-            mean_peak_tokens=self.overall.mean_peak_tokens if peak is None else peak,
-            growth_tokens_per_turn=(
-                self.overall.growth_tokens_per_turn if growth is None else growth
-            ),
+        """Forecast of a family, or what is known of all of them."""
+        return self.families.get(family) or FamilyForecast(
+            0, self.overall.mean_peak_tokens, self.overall.growth_tokens_per_turn
         )
 
 
@@ -99,8 +96,11 @@ class FamilyHistories:
     def table(self) -> ForecastTable:
         """As of now; the same object until something was learned."""
         if self._table is None:
-            families = {name: history.forecast for name, history in self._families.items()}
-            self._table = ForecastTable(self._overall.forecast, families)
+            overall = self._overall.forecast
+            self._table = ForecastTable(
+                overall,
+                {name: _filled(h.forecast, overall) for name, h in self._families.items()},
+            )
         return self._table
 
     def _of(self, family: str) -> _History:
@@ -109,3 +109,12 @@ class FamilyHistories:
         if len(self._families) > _MAX_FAMILIES:
             self._families.popitem(last=False)
         return history
+
+
+def _filled(own: FamilyForecast, overall: FamilyForecast) -> FamilyForecast:
+    peak, growth = own.mean_peak_tokens, own.growth_tokens_per_turn
+    return FamilyForecast(
+        num_ended=own.num_ended,
+        mean_peak_tokens=overall.mean_peak_tokens if peak is None else peak,
+        growth_tokens_per_turn=overall.growth_tokens_per_turn if growth is None else growth,
+    )

@@ -1,53 +1,9 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_sdk.errors import InvalidArgumentError
-from server.core.admission import (
-    ActiveEpisode,
-    DurationHistory,
-    FleetView,
-    StaticCapAdmission,
-    UnlimitedAdmission,
-    WaitingEpisode,
-    expected_waits_s,
-)
-
-
-def view(num_active: int, num_waiting: int) -> FleetView:
-    return FleetView(
-        0.0,
-        tuple(ActiveEpisode(f"a{i}", "", "", True, 0.0) for i in range(num_active)),
-        tuple(WaitingEpisode(f"w{i}", "", "", True, 0.0) for i in range(num_waiting)),
-    )
-
-
-def test_unlimited_admits_everybody() -> None:
-    assert UnlimitedAdmission().decide(view(500, 7)).num_admit == 7
-
-
-@given(st.integers(0, 20), st.integers(0, 30), st.integers(0, 30))
-def test_a_static_cap_fills_free_slots_and_no_more(cap: int, active: int, waiting: int) -> None:
-    num_admit = StaticCapAdmission(cap).decide(view(active, waiting)).num_admit
-
-    assert num_admit == min(waiting, max(cap - active, 0))
-
-
-def test_a_full_house_says_why() -> None:
-    decision = StaticCapAdmission(2).decide(view(2, 1))
-
-    assert decision.reason == "static cap 2: 2 episodes inside"
-
-
-def test_a_cap_may_be_changed_but_not_negative() -> None:
-    admission = StaticCapAdmission(1)
-    admission.set_cap(None)
-
-    assert admission.decide(view(9, 9)).num_admit == 9
-    with pytest.raises(InvalidArgumentError, match="cap"):
-        admission.set_cap(-1)
+from server.core.admission import DurationHistory, expected_waits_s
 
 
 def test_the_wait_is_unknown_until_an_episode_has_ended() -> None:
