@@ -65,7 +65,8 @@ class ChatTemplate:
             raise InvalidArgumentError(
                 f"the chat template asks for something that is not there: {error}",
                 field="chat_template",
-                hint="it wants the date in the prompt; pass a fixed one as a template variable"
+                hint="it wants today's date, which would change every prompt at midnight; set a "
+                "chat template without it"
                 if clock
                 else "",
             ) from error
