@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 #: Shortest wait, so that rounding cannot make a driver ask again at the same moment for ever.
 _LEAST_WAIT_S = 1e-4
@@ -133,8 +134,11 @@ class Choice:
 
     def _share(self, num_observations: int) -> int:
         """What falls to this worker if those that are free now divide them."""
-        num_free = 1 + sum(at_s <= self.now_s for at_s in self.others_free_at_s)
-        return min(self.max_batch, math.ceil(num_observations / num_free))
+        return min(self.max_batch, -(-num_observations // self._num_free))
+
+    @cached_property
+    def _num_free(self) -> int:
+        return 1 + sum(at_s <= self.now_s for at_s in self.others_free_at_s)
 
     def _largest_in_time(self) -> int:
         """Largest batch that is done by the earliest due time; 1 if none is."""
@@ -156,12 +160,16 @@ class Choice:
         now_alone_s = self.latency_s(min(self.max_batch, num_waiting))
         for count, last in enumerate(coming[: self._room()], start=1):
             due_s = min(due_s, last.claim.due_s)
-            latest_s = due_s - self.latency_s(self._share(num_waiting + count))
+            together_s = self.latency_s(min(self.max_batch, num_waiting + count))
+            latest_s = due_s - (
+                together_s
+                if self._num_free == 1
+                else self.latency_s(self._share(num_waiting + count))
+            )
             eta_s = max(self.now_s, last.eta_s)
             if eta_s > latest_s or latest_s <= self.now_s:
                 break
-            together = min(self.max_batch, num_waiting + count)
-            spared_s = now_alone_s + self.latency_s(count) - self.latency_s(together)
+            spared_s = now_alone_s + self.latency_s(count) - together_s
             if eta_s - self.now_s < spared_s:
                 joining = (count, min(latest_s, last.eta_s + last.patience_s))
         return joining

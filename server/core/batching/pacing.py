@@ -46,11 +46,8 @@ class Pacer:
         self._asked_for_s: dict[int, float] = {}
         self._offsets_s: deque[float] = deque(maxlen=_NUM_OFFSETS)
         self._lateness = LatencyWindow(_NUM_LATENESSES, _JITTER_QUANTILE)
-
-    @property
-    def jitter_s(self) -> float:
-        """How much later than at best observations arrive; a high quantile of recent ones."""
-        return self._lateness.value_s() or 0.0
+        #: How much later than at best observations arrive; a quantile of recent ones.
+        self.jitter_s = 0.0
 
     def join(self, stream: int, rate: StreamRate, now_s: float) -> float:
         """Take a stream in. Returns in how many seconds its first tick should be."""
@@ -83,6 +80,7 @@ class Pacer:
         tick_s = phase.tick_s(step)
         if phase.is_settled:
             self._lateness.add(item.arrived_s - tick_s)
+            self.jitter_s = self._lateness.value_s() or 0.0
             asked_for_s = self._asked_for_s.pop(item.stream, None)
             if asked_for_s is not None:
                 period_s = self.plan.rates[item.stream].period_s

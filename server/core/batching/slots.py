@@ -37,6 +37,7 @@ class SlotPlan:
         self._rates: dict[int, StreamRate] = {}
         self._slots: dict[int, Slot] = {}
         self._base_s: float | None = None
+        self._loads: tuple[int, ...] = ()
 
     @property
     def base_s(self) -> float | None:
@@ -56,16 +57,11 @@ class SlotPlan:
     @property
     def loads(self) -> tuple[int, ...]:
         """Streams in each planned batch, until the pattern repeats."""
-        return _loads(self._slots.values())
+        return self._loads
 
     def slot(self, stream: int) -> Slot:
         """Where the stream takes part."""
         return self._slots[stream]
-
-    def load_at(self, index: int) -> int:
-        """Streams in planned batch `index`."""
-        loads = self.loads
-        return loads[index % len(loads)] if loads else 0
 
     def add(self, stream: int, rate: StreamRate) -> None:
         """Take a stream in. The others keep their slots unless the fullest batch shrinks by it."""
@@ -91,6 +87,7 @@ class SlotPlan:
         if not is_same_base or _fullest(spread.values()) < _fullest(kept.values()):
             kept = spread
         self._slots = kept
+        self._loads = _loads(kept.values())
 
 
 def fullest_batch(rates: Mapping[int, StreamRate]) -> int:
