@@ -8,6 +8,7 @@ from torch import Tensor
 
 from robot_sdk.errors import InvalidArgumentError
 from server.policy.pi05.config import PUBLIC, TINY
+from server.policy.pi05.expert import Modulation
 from server.policy.pi05.flow_time import embed_times, euler_times
 from server.policy.pi05.layers import attend, rotary_tables, rotate
 from server.policy.pi05.model import Pi05Model
@@ -216,3 +217,31 @@ def test_shared_heads_attend_as_repeated_ones_do() -> None:
     weights = scores.masked_fill(~mask[:, None, None], -torch.inf).softmax(-1)
     expected = (weights @ values).transpose(1, 2).reshape(2, 3, 48)
     assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_no_stage_looks_at_a_value_at_the_public_size() -> None:
+    """Tensors without content: reading a value on the host, as a sync of a GPU would, fails."""
+    batch, num_cameras, num_tokens, horizon, num_steps = 3, 2, 200, 10, 5
+    num_seen = num_cameras * PUBLIC.vision.num_patches
+    with torch.device("meta"):
+        model = Pi05Model(PUBLIC).set_precision(torch.bfloat16)
+        pictures = torch.empty(batch, num_cameras, 3, 224, 224)
+        tokens = torch.empty(batch, num_tokens, dtype=torch.long)
+        mask = torch.empty(batch, num_seen + num_tokens + horizon, dtype=torch.bool)
+        noise = torch.empty(batch, horizon, PUBLIC.action_width)
+        width, depth = PUBLIC.expert.width, PUBLIC.expert.depth
+        modulation = Modulation(
+            torch.empty(num_steps, depth, 2, 3, width), torch.empty(num_steps, 3, width)
+        )
+
+    with torch.inference_mode():
+        cache = model.new_cache(batch, mask.shape[1])
+        seen = model.see(pictures)
+        model.read(seen, tokens, mask[:, :-horizon], cache)
+        actions = model.act(noise, modulation, cache, mask)
+
+    assert seen.shape == (batch, 512, 2048)
+    assert cache.shape == (18, 2, batch, 1, 722, 256)
+    assert cache.dtype == torch.bfloat16
+    assert actions.shape == (batch, horizon, 32)
+    assert actions.dtype == torch.float32
