@@ -57,12 +57,15 @@ class Outcome:
         kept_by_round: Sessions with their whole prefix, round by round.
         kept: Sessions that kept it in every round.
         recomputed_tokens: Tokens of the earlier prefixes that had to be computed again.
+        prefill_pieces: Steps that a session's warm-up took part in, on average. In "align" mode
+            each of them but the last ends on a block boundary and stores a state there.
     """
 
     cell: Cell
     kept_by_round: tuple[int, ...]
     kept: int
     recomputed_tokens: int
+    prefill_pieces: float
 
     @property
     def survival(self) -> float:
@@ -77,6 +80,7 @@ class Outcome:
             "kept": self.kept,
             "survival": self.survival,
             "recomputed_tokens": self.recomputed_tokens,
+            "prefill_pieces": self.prefill_pieces,
         }
 
 
@@ -111,7 +115,7 @@ def run_cell(
         _Session(f"s{index}", SessionBlocks(f"s{index}", cell.block_tokens), cell.context_tokens)
         for index in range(cell.num_sessions)
     ]
-    _warm_up(engine, sessions, cell)
+    prefill_pieces = _warm_up(engine, sessions, cell) / cell.num_sessions
     kept_by_round = []
     recomputed_tokens = 0
     for number in range(cell.num_rounds):
@@ -130,17 +134,27 @@ def run_cell(
         tuple(kept_by_round),
         sum(session.kept_always for session in sessions),
         recomputed_tokens,
+        prefill_pieces,
     )
 
 
-def _warm_up(engine: SchedulerOnlyEngine, sessions: list[_Session], cell: Cell) -> None:
+def _warm_up(engine: SchedulerOnlyEngine, sessions: list[_Session], cell: Cell) -> int:
+    """Returns the number of pieces that the prompts were computed in."""
+    num_pieces = 0
     for session in sessions:
         engine.add(
             Turn(f"{session.name}-warm", session.prompt_tokens, cell.output_tokens, session.blocks)
         )
         if cell.warm_up == "sequential":
-            engine.run()
-    engine.run()
+            num_pieces += _run_counting(engine)
+    return num_pieces + _run_counting(engine)
+
+
+def _run_counting(engine: SchedulerOnlyEngine) -> int:
+    num_pieces = 0
+    while engine.num_turns:
+        num_pieces += sum(piece.is_prefill for piece in engine.step().scheduled)
+    return num_pieces
 
 
 def _visit(engine: SchedulerOnlyEngine, session: _Session, name: str, output_tokens: int) -> int:

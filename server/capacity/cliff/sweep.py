@@ -52,23 +52,28 @@ def run_sweeps(sweeps: Sequence[Sweep], on_progress: Callable[[int, int], None])
             on_progress(done, total)
 
     processes = [_start(sweep) for sweep in sweeps]
+
+    def give_up() -> None:
+        for process in processes:
+            process.terminate()
+
     try:
         threads = [
-            threading.Thread(target=_collect, args=(sweep, process, one_done), daemon=True)
+            threading.Thread(target=_collect, args=(sweep, process, one_done, give_up), daemon=True)
             for sweep, process in zip(sweeps, processes, strict=True)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join()  # a worker that fails ends the others
     finally:
         for process in processes:
             _stop(process)
-    for sweep in sweeps:
-        if not sweep.error and len(sweep.outcomes) != len(sweep.cells):
-            sweep.error = "the worker ended early; what it wrote is above"
-        if sweep.error:
-            raise RobotSdkError(f"the engine without a model: {sweep.error}")
+    errors = [sweep.error for sweep in sweeps if sweep.error]
+    if not errors and any(len(sweep.outcomes) != len(sweep.cells) for sweep in sweeps):
+        errors = ["a worker ended early; what it wrote is above"]
+    if errors:
+        raise RobotSdkError(f"the engine without a model: {errors[0]}")
 
 
 def _start(sweep: Sweep) -> subprocess.Popen[str]:
@@ -84,7 +89,12 @@ def _start(sweep: Sweep) -> subprocess.Popen[str]:
     )
 
 
-def _collect(sweep: Sweep, process: subprocess.Popen[str], one_done: Callable[[], None]) -> None:
+def _collect(
+    sweep: Sweep,
+    process: subprocess.Popen[str],
+    one_done: Callable[[], None],
+    give_up: Callable[[], None],
+) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -105,9 +115,12 @@ def _collect(sweep: Sweep, process: subprocess.Popen[str], one_done: Callable[[]
                     tuple(told["kept_by_round"]),
                     told["kept"],
                     told["recomputed_tokens"],
+                    told["prefill_pieces"],
                 )
             )
             one_done()
+    if len(sweep.outcomes) != len(sweep.cells):
+        give_up()
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

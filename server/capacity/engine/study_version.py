@@ -35,17 +35,10 @@ def load(folder: Path) -> Library:
         RobotSdkError: This process has imported another vLLM already.
         MissingExtraError: Torch is not installed.
     """
-    source, dependencies = folder / "vllm", folder / "dependencies"
-    if not (source / "vllm" / "__init__.py").is_file() or not dependencies.is_dir():
-        raise InvalidArgumentError(
-            "this folder does not hold the study's vLLM",
-            field="folder",
-            value=folder,
-            hint=f"make one with: tests/tools/fetch_study_engine.sh {folder}",
-        )
+    check_folder(folder)
     if "vllm" in sys.modules:
         raise RobotSdkError("another vLLM is loaded in this process; use a process of its own")
-    sys.path[:0] = [str(source), str(dependencies)]
+    sys.path[:0] = [str(folder / "vllm"), str(folder / "dependencies")]
     found = library.load()
     if found.version != library.STUDY_VERSION:
         raise InvalidArgumentError(
@@ -56,6 +49,22 @@ def load(folder: Path) -> Library:
         )
     _run_without_compiled_parts()
     return found
+
+
+def check_folder(folder: Path) -> None:
+    """Look whether a folder has the right shape, without importing anything.
+
+    Raises:
+        InvalidArgumentError: It has not.
+    """
+    source, dependencies = folder / "vllm", folder / "dependencies"
+    if not (source / "vllm" / "__init__.py").is_file() or not dependencies.is_dir():
+        raise InvalidArgumentError(
+            "this folder does not hold the study's vLLM",
+            field="folder",
+            value=folder,
+            hint=f"make one with: tests/tools/fetch_study_engine.sh {folder}",
+        )
 
 
 def _run_without_compiled_parts() -> None:

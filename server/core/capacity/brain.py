@@ -7,7 +7,7 @@ Two rules are given, because they answer different questions. The *estimate* (`c
 the study's write-up: a fraction of the pool's tokens over the mean context, which holds without
 knowing the model. The *count* (`sessions_that_fit`) adds up blocks the way vLLM's block pool does:
 whole blocks, state groups of a hybrid model included. tests/fidelity compares the count with
-vLLM's own scheduler.
+vLLM's own scheduler: that many sessions survive, and two more never do.
 """
 
 from __future__ import annotations
