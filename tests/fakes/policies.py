@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -138,3 +139,55 @@ class ForkingPolicy(StepPolicy):
             Path(pid_file).write_text(str(os.getpid()))
             SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + child_s)
             os._exit(0)
+
+
+class SlowOncePolicy(StepPolicy):
+    """Takes `slow_s` for the first batch that holds a control step of at least `from_step`."""
+
+    def __init__(self, from_step: int, slow_s: float, **options: Any) -> None:
+        super().__init__(**options)
+        self._from_step: int | None = from_step
+        self._slow_s = slow_s
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        latest = max(item.control_step for item in batch)
+        if self._from_step is not None and latest >= self._from_step:
+            self._from_step = None
+            SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + self._slow_s)
+        return super().infer(batch)
+
+
+class OutOfMemoryPolicy(StepPolicy):
+    """Has no memory for a batch that holds control step 666; `kind` says whose class tells so."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self._error = {
+            "host": MemoryError,
+            "device": type("OutOfMemoryError", (RuntimeError,), {}),
+        }[kind]
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        if any(item.control_step == 666 for item in batch):
+            raise self._error("cannot allocate 9 GiB: secret detail")
+        return super().infer(batch)
+
+
+class SeeingPolicy(StepPolicy):
+    """The first row tells what came: numbers that change with values and their order."""
+
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
+        return [PolicyOutput(self._seen(item)) for item in batch]
+
+    def _seen(self, item: PolicyInput) -> np.ndarray:
+        arrays = [item.tensors["observation/state"], *item.images.values()]
+        rows = np.zeros((self.spec.horizon, self.spec.action_dim), np.float32)
+        rows[0, : len(arrays)] = [fingerprint(array) for array in arrays]
+        return rows
+
+
+def fingerprint(array: np.ndarray) -> float:
+    """A number from 0 to 999 that other values, another order or another shape change."""
+    flat = np.asarray(array, np.float64).ravel()
+    weights = np.arange(1, len(flat) + 1) % 97
+    return float(np.float32(round(float(flat @ weights) + sum(array.shape)) % 1000))

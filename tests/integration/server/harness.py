@@ -316,6 +316,7 @@ class Chunks:
 
     def __init__(self, robot: Robot, policy: str, **fields: Any) -> None:
         fields.setdefault("observation_keys", ["observation/state"])
+        fields.setdefault("control_hz", 20.0)
         self.send = Sender()
         self.send(
             policy_pb2.ChunksRequest(
@@ -323,7 +324,6 @@ class Chunks:
                     episode=robot.reference,
                     policy=policy,
                     instruction=fields.pop("instruction", "pick up the milk"),
-                    control_hz=20.0,
                     **fields,
                 )
             )
