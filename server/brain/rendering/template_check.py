@@ -125,7 +125,7 @@ def _check_history_stays(template: ChatTemplate, close: str) -> None:
     behind = text_behind_answer(template, close, [_NEW_USER])
     if behind.count(_NEW) != 1 or QUESTION in behind:
         raise _unfit("rewrites history: a new message is not written once, and alone", behind)
-    later = template.render([system, USER, answer_dict(), _NEW_USER, answer_dict(), {**_NEW_USER}])
+    later = template.render([*opening, answer_dict(), _NEW_USER, answer_dict(), _NEW_USER])
     if not later.endswith(close + behind):
         raise _unfit("writes a message differently depending on those before it", later)
 
