@@ -81,6 +81,11 @@ class OpenAiSection:
         choices=("jpeg", "png"),
     )
     jpeg_quality: int = setting(90, "Quality of these JPEG files.", minimum=1, maximum=100)
+    strict_tools: bool = setting(
+        False,
+        "Ask the endpoint to hold the model to the schemas of the tools (`strict` on every tool). "
+        "vLLM then writes calls by grammar; OpenAI takes only schemas that require every argument.",
+    )
     tool_images: str = setting(
         "user",
         "Where pictures that tools return go: into a user message behind the tool results, which "

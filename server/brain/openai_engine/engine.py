@@ -301,7 +301,7 @@ class OpenAiEngine:
         A request that was refused for an option is asked once more without the option: a refusal
         is known before anything was run.
         """
-        tools = render_tools(turn.tools)
+        tools = render_tools(turn.tools, self._section.strict_tools)
         messages = (*record.messages, *draft.messages)
         headers = _sendable(turn.trace_headers) if self._section.send_trace_context else {}
         deadline_s = None if turn.deadline_s is None else arrived_s + turn.deadline_s

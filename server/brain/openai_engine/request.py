@@ -25,13 +25,17 @@ from server.brain.openai_engine.pieces import Pieces, joined_by_commas
 _NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 
-def render_tools(tools: Sequence[Tool]) -> bytes:
+def render_tools(tools: Sequence[Tool], strict: bool = False) -> bytes:
     """The tool list, `[…]`. Schemas keep their own key order and spacing.
+
+    Args:
+        tools: In their own order.
+        strict: Whether the endpoint shall hold the model to the schemas.
 
     Raises:
         InvalidArgumentError: A schema is no JSON object.
     """
-    return b"[" + b",".join(_tool(tool) for tool in tools) + b"]"
+    return b"[" + b",".join(_tool(tool, strict) for tool in tools) + b"]"
 
 
 def render_messages(
@@ -146,7 +150,7 @@ def options_of(
     return options
 
 
-def _tool(tool: Tool) -> bytes:
+def _tool(tool: Tool, strict: bool) -> bytes:
     parameters = tool.parameters_json.strip() or _NO_PARAMETERS
     try:
         schema = json.loads(parameters)
@@ -159,7 +163,8 @@ def _tool(tool: Tool) -> bytes:
             value=tool.parameters_json,
             allowed=("a JSON Schema of type object",),
         )
-    front = _dump({"name": tool.name, "description": tool.description})[:-1]
+    fields = {"name": tool.name, "description": tool.description}
+    front = _dump({**fields, "strict": True} if strict else fields)[:-1]
     return (
         b'{"type":"function","function":' + front + b',"parameters":' + parameters.encode() + b"}}"
     )

@@ -139,6 +139,14 @@ def test_a_schema_keeps_its_own_text_and_a_tool_without_one_takes_nothing():
     assert json.loads(sent)[1]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
+def test_every_tool_is_strict_where_that_is_asked_for():
+    strict = json.loads(render_tools([Tool("a", "", "{}")], strict=True))
+    plain = json.loads(render_tools([Tool("a", "", "{}")]))
+
+    assert strict[0]["function"]["strict"] is True
+    assert "strict" not in plain[0]["function"]
+
+
 @pytest.mark.parametrize("schema", ["{", "[]", "3"])
 def test_a_schema_that_is_no_object_is_refused_by_the_name_of_its_tool(schema):
     with pytest.raises(InvalidArgumentError, match="tool grip"):
