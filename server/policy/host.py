@@ -23,6 +23,7 @@ from robot_sdk.spec import PolicySpec
 from robot_sdk.tensors import encode_tensor
 from server.policy.checks import check_actions, decode_observation
 from server.policy.interface import Policy, PolicyInput, PolicyOutput
+from server.policy.out_of_memory import is_out_of_memory
 
 _log = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ class PolicyHost:
         except _OF_A_POLICY as error:
             return [error] * len(inputs)
         except Exception as error:
-            if _is_out_of_memory(error):
+            if is_out_of_memory(error):
                 return [self._out_of_memory(error, len(inputs))] * len(inputs)
             _log.exception("policy %s failed on a batch of %d", self.spec.name, len(inputs))
             return [
@@ -201,12 +202,6 @@ class PolicyHost:
                     error,
                 )
         return _failure(error, preprocess_s)
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Of the host or of a device. torch's own class is known by its name, so as not to need it."""
-    names = {cls.__name__ for cls in type(error).__mro__}
-    return bool(names & {"MemoryError", "OutOfMemoryError"})
 
 
 def _seconds(value: SupportsFloat | None) -> float | None:

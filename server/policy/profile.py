@@ -24,6 +24,7 @@ from server import config as configuration
 from server.config import Config, ConfigError
 from server.core.batching.latency_table import LatencyRow, LatencyTable
 from server.policy.interface import Policy, PolicyInput, PolicyOutput
+from server.policy.out_of_memory import is_out_of_memory
 from server.policy.registry import factory_path
 from server.sections.policy import PolicySection
 from server.worker.factory import FactoryError, build
@@ -110,15 +111,15 @@ def profile(
         show: Told what goes on.
 
     Raises:
-        RobotSdkError: The policy failed at the smallest batch size. At a larger one the table ends
-            before it.
+        RobotSdkError: The policy failed at the smallest batch size. At a larger one, or where
+            memory runs out, the table ends before it.
     """
     rows: list[LatencyRow] = []
     for batch in batches:
         try:
             row = _measure(policy, batch, num_warmups, num_runs, added_latency_s, clock)
-        except RobotSdkError as error:
-            if not rows:
+        except Exception as error:
+            if not rows or not (isinstance(error, RobotSdkError) or is_out_of_memory(error)):
                 raise
             show(f"batch {batch}: {error}; the table ends at batch {rows[-1].batch}")
             break

@@ -131,7 +131,7 @@ def measure_all(name: str, runner: Runner, rows: Sequence[Row], plan: Plan) -> L
     for batch in plan.batches:
         try:
             measured.append(measure(runner, rows[:batch], plan))
-        except torch.OutOfMemoryError:
+        except torch.cuda.OutOfMemoryError:
             say(f"{name}: no memory for a batch of {batch}; the table ends there")
             torch.cuda.empty_cache()
             break

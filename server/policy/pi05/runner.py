@@ -108,7 +108,7 @@ class Runner:
         """All rows, in order.
 
         Raises:
-            torch.OutOfMemoryError: The device has no room for this batch. Buckets that have been
+            torch.cuda.OutOfMemoryError: The device has no room for this batch. Buckets that have been
                 made stay usable.
         """
         most = self._sizes[-1] if self._sizes else len(rows)

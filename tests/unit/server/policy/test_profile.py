@@ -27,10 +27,17 @@ class Timed:
     dtype = "float8"
     num_flow_steps = 5
 
-    def __init__(self, clock: VirtualClock, num_slow_runs: int = 0, most: int = 1000) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        num_slow_runs: int = 0,
+        most: int = 1000,
+        failure: Exception | None = None,
+    ) -> None:
         self._clock = clock
         self._num_slow_runs = num_slow_runs
         self._most = most
+        self._failure = failure
         self.batches: list[int] = []
 
     @property
@@ -40,6 +47,8 @@ class Timed:
     def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput | BadModelOutputError]:
         self.batches.append(len(batch))
         if len(batch) > self._most:
+            if self._failure is not None:
+                raise self._failure
             return [BadModelOutputError("out of memory")] * len(batch)
         is_slow = len(self.batches) <= self._num_slow_runs
         self._clock.advance(0.010 + 0.002 * len(batch) + (5.0 if is_slow else 0.0))
@@ -85,13 +94,13 @@ def test_a_modelled_delay_is_part_of_the_latency_and_labelled() -> None:
     assert "0.1 s of it added" in table.measured_on
 
 
-def test_the_table_ends_where_the_policy_fails() -> None:
+@pytest.mark.parametrize("failure", [None, MemoryError("out of memory")])
+def test_the_table_ends_where_the_policy_fails(failure: Exception | None) -> None:
     clock = VirtualClock()
+    policy = Timed(clock, most=4, failure=failure)
     shown: list[str] = []
 
-    table = profile(
-        Timed(clock, most=4), "mine", batches=(1, 4, 8), num_runs=1, clock=clock, show=shown.append
-    )
+    table = profile(policy, "mine", batches=(1, 4, 8), num_runs=1, clock=clock, show=shown.append)
 
     assert [row.batch for row in table.rows] == [1, 4]
     assert "batch 8: out of memory; the table ends at batch 4" in shown[-1]
@@ -102,6 +111,14 @@ def test_a_policy_that_fails_at_once_is_an_error() -> None:
 
     with pytest.raises(BadModelOutputError, match="out of memory"):
         profile(Timed(clock, most=0), "mine", batches=(1,), num_runs=1, clock=clock)
+
+
+def test_a_fault_in_the_policys_code_is_not_taken_for_a_lack_of_memory() -> None:
+    clock = VirtualClock()
+    policy = Timed(clock, most=1, failure=ZeroDivisionError())
+
+    with pytest.raises(ZeroDivisionError):
+        profile(policy, "mine", batches=(1, 2), num_runs=1, clock=clock)
 
 
 def test_what_is_not_measured_is_absent_and_not_zero() -> None:

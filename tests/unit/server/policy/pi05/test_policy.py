@@ -15,6 +15,7 @@ from robot_sdk.errors import (
     BadModelOutputError,
     InvalidArgumentError,
     ObservationMismatchError,
+    RetryableError,
     from_detail,
 )
 from robot_sdk.images import encode_image
@@ -198,21 +199,23 @@ def test_out_of_memory_fails_one_batch_with_a_reason(
     tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     policy = tiny_policy(tokenizer_path)
-    batch = [observation(seed) for seed in range(2)]
-    expected = actions(policy, *batch)
+    host = PolicyHost(policy, "pi05", 0.0, VirtualClock())
+    batch = [raw(observation(seed)) for seed in range(2)]
+    expected = [answer.body for answer in host.run(batch).answers]
 
     def out_of_memory(rows: Any) -> RunResult:
         raise error
 
     with monkeypatch.context() as patched:
         patched.setattr(policy._runner, "run", out_of_memory)
-        outcomes = policy.infer(batch)
+        failed = host.run(batch).answers
 
-    for outcome in outcomes:
-        assert isinstance(outcome, BadModelOutputError)
-        assert "out of memory on a batch of 2" in str(outcome)
-        assert "max_batch" in str(outcome)
-    assert np.array_equal(actions(policy, *batch), expected)
+    for answer in failed:
+        told = from_detail(common_pb2.ErrorDetail.FromString(answer.body))
+        assert answer.failed
+        assert isinstance(told, RetryableError)
+        assert "out of memory on a batch of 2" in str(told)
+    assert [answer.body for answer in host.run(batch).answers] == expected
 
 
 def test_another_error_of_the_model_is_not_swallowed(
