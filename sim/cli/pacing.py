@@ -11,6 +11,7 @@ of a small machine, while a robot here computes less than 1% of the time.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import tempfile
@@ -50,6 +51,8 @@ _IMAGE_PX = 224
 _ACTION_DIM = 7
 #: Robots are switched on one after another, each at its own moment within these seconds.
 _START_SPREAD_S = 1.0
+#: A round trip of a state-only observation on loopback takes below this.
+_LOOPBACK_MARGIN_S = 0.002
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,7 @@ def _settings(args: argparse.Namespace, case: Case, table: Path) -> list[str]:
         f'{policy}.latency_table="{table}"',
         f"{policy}.pacing={str(paced).lower()}",
         f"{policy}.refuse_overload=false",
+        f"{policy}.jitter_margin_s={_LOOPBACK_MARGIN_S}",
     ]
 
 
@@ -228,6 +232,10 @@ def _run_fleet(target: str, args: argparse.Namespace, case: Case) -> list[RobotR
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
             errors.append(error)
 
+    # A full collection over everything that was imported takes 20 ms and more, which is longer than
+    # the tier has to spare.
+    gc.collect()
+    gc.freeze()
     begin_s = SYSTEM_CLOCK.now_s() + 0.2
     threads = [
         threading.Thread(target=drive, args=(index,), name=f"robot-{index}")
