@@ -13,6 +13,7 @@ from server import commands
 from server import config as configuration
 from server.config import Config, ConfigError
 from server.worker.allocator import keep_freed_memory
+from server.worker.garbage import leave_out_what_was_loaded
 
 EXIT_USAGE = 2
 EXIT_LOAD = 3
@@ -75,6 +76,7 @@ def _serve(config: Config, ready_file: Path | None) -> int:
         app = App(config)
 
         def on_ready(port: int) -> None:
+            leave_out_what_was_loaded()
             if ready_file is not None:
                 write_ready_file(ready_file, config.server.host, port, app.boot_id)
             print(f"listening on {config.server.host}:{port}", flush=True)

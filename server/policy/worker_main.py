@@ -13,6 +13,7 @@ from server.worker.arena import Arena
 from server.worker.child import connect
 from server.worker.factory import FactoryError, build
 from server.worker.framing import Frame, FrameSocket
+from server.worker.garbage import leave_out_what_was_loaded
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ def main(arguments: list[str]) -> int:
         _log.exception("the policy has no usable spec")
         connection.send({"op": "failed", "error": f"{type(error).__name__}: {error}"})
         return 1
+    leave_out_what_was_loaded()
     connection.send({"op": "ready"}, spec)
     while (frame := connection.receive()) is not None:
         _run(frame, host, arena, connection)
