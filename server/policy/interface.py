@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
+from robot_sdk.errors import BadModelOutputError, InvalidArgumentError
 from robot_sdk.spec import PolicySpec
 
 
@@ -60,6 +61,10 @@ class PolicyOutput:
     denoise_s: float | None = None
 
 
+#: What an observation can come to: a chunk, or what is wrong with it or with the model's answer.
+PolicyOutcome = Union[PolicyOutput, InvalidArgumentError, BadModelOutputError]
+
+
 class Policy(Protocol):
     """An action policy. Called from one thread, one batch at a time."""
 
@@ -67,5 +72,9 @@ class Policy(Protocol):
     def spec(self) -> PolicySpec:
         """What it needs and promises. Constant; `name` is replaced by the configured one."""
 
-    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutput]:
-        """One output per input, in order. May block: it runs outside the server's event loop."""
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutcome]:
+        """One outcome per input, in order. May block: it runs outside the server's event loop.
+
+        An error in the place of an output fails that observation alone; one that is raised fails
+        the batch.
+        """

@@ -21,8 +21,7 @@ _ROTARY_BASE = 10_000.0
 
 def normalise_rms(x: Tensor) -> Tensor:
     """`x` over its root mean square along the last axis, computed and returned in float32."""
-    wide = x.float()
-    return wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + EPSILON)
+    return F.rms_norm(x.float(), x.shape[-1:], eps=EPSILON)
 
 
 class RmsNorm(nn.Module):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from robot_sdk.errors import InvalidArgumentError, nearest
-from server.policy.pi05.config import SIZES
+from server.policy.pi05.config import PUBLIC, SIZES, Pi05Config
 from server.policy.pi05.recipe import load_recipe, shipped_recipes
+from server.policy.pi05.tables import build_from_table
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Pi05Options:
         tokenizer: PaliGemma's SentencePiece `.model` file.
         stats: Statistics of training: openpi's `norm_stats.json`, lerobot's `stats.json` or the
             `.safetensors` of its normaliser.
-        size: Widths of the model, "public" or "tiny".
+        size: Widths of the model: "public", "tiny", or a table with the fields of
+            `config.Pi05Config` for a model of your own.
         device: As torch names it; empty takes a GPU if there is one.
         dtype: "bfloat16" or "float32"; empty takes bfloat16 on a GPU and float32 elsewhere.
         num_flow_steps: Euler steps; 0 takes the recipe's. Fewer are faster and coarser.
@@ -41,7 +43,7 @@ class Pi05Options:
     checkpoint: str = ""
     tokenizer: str = ""
     stats: str = ""
-    size: str = "public"
+    size: Pi05Config = PUBLIC
     device: str = ""
     dtype: str = ""
     num_flow_steps: int = 0
@@ -80,6 +82,8 @@ def parse_options(options: Mapping[str, Any]) -> Pi05Options:
 
 
 def _typed(key: str, value: Any, default: Any) -> Any:
+    if key == "size":
+        return _size(value)
     if key == "batch_buckets":
         if isinstance(value, Sequence) and all(type(size) is int for size in value):
             return tuple(value)
@@ -90,10 +94,17 @@ def _typed(key: str, value: Any, default: Any) -> Any:
     return value
 
 
+def _size(value: Any) -> Pi05Config:
+    if isinstance(value, Mapping):
+        return build_from_table(Pi05Config, value, "table", "size")
+    if not isinstance(value, str) or value not in SIZES:
+        raise _wrong("size", f"is {value!r}", (*SIZES, "a table of widths"))
+    return SIZES[value]
+
+
 def _check(options: Pi05Options) -> None:
     buckets = options.batch_buckets
     rules = (
-        ("size", options.size in SIZES, tuple(SIZES)),
         ("dtype", options.dtype in ("", "bfloat16", "float32"), ("bfloat16", "float32", "empty")),
         ("num_flow_steps", 0 <= options.num_flow_steps <= 1000, ("0 to 1000",)),
         (

@@ -18,10 +18,10 @@ from robot_sdk.errors import (
     ObservationMismatchError,
 )
 from robot_sdk.spec import PolicySpec
-from server.policy.interface import PolicyInput, PolicyOutput
+from server.policy.interface import PolicyInput, PolicyOutcome, PolicyOutput
 from server.policy.pi05.bucket import Shape
 from server.policy.pi05.checkpoint import load_model
-from server.policy.pi05.config import SIZES, Pi05Config
+from server.policy.pi05.config import Pi05Config
 from server.policy.pi05.normalisation import Normaliser, Quantity, identity, load_normaliser
 from server.policy.pi05.options import Pi05Options
 from server.policy.pi05.pixels import check_picture
@@ -34,9 +34,6 @@ _log = logging.getLogger(__name__)
 
 #: Buckets on a GPU if the options name none.
 _GPU_BUCKETS = (1, 2, 4, 8, 16, 32, 64)
-
-#: What a row can come to.
-Outcome = PolicyOutput | InvalidArgumentError | BadModelOutputError
 
 
 class Pi05Policy:
@@ -81,7 +78,7 @@ class Pi05Policy:
         """
         if options.num_threads:
             torch.set_num_threads(options.num_threads)
-        recipe, config = load_recipe(options.recipe), SIZES[options.size]
+        recipe, config = load_recipe(options.recipe), options.size
         if options.num_flow_steps:
             recipe = replace(recipe, num_flow_steps=options.num_flow_steps)
         _check_widths(recipe, config)
@@ -127,13 +124,13 @@ class Pi05Policy:
         """Euler steps of one inference."""
         return self._recipe.num_flow_steps
 
-    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[Outcome]:
+    def infer(self, batch: Sequence[PolicyInput]) -> Sequence[PolicyOutcome]:
         """One outcome per input, in order. Without a noise seed, seed 0 is used.
 
         Raises:
             torch.cuda.OutOfMemoryError: There is no memory for this batch; the next may fit.
         """
-        outcomes: list[Outcome | None] = []
+        outcomes: list[PolicyOutcome | None] = []
         rows: list[Row] = []
         for item in batch:
             try:

@@ -9,20 +9,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import string
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 from robot_sdk.errors import InvalidArgumentError, nearest
 from robot_sdk.spec import ActionDimension, ActionGroup, ActionMode, ObservationKey, PolicySpec
 from server.policy.pi05.normalisation import Method
+from server.policy.pi05.tables import build_from_table, wrong
 
 FORMAT = "pi05-recipe/1"
 _FOLDER = Path(__file__).with_name("recipes")
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,7 @@ def load_recipe(name_or_path: str) -> Recipe:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise _wrong(path.name, f"cannot be read ({error})") from error
+        raise wrong(path.name, f"cannot be read ({error})", "recipe") from error
     return parse_recipe(tree, path.name)
 
 
@@ -213,9 +210,9 @@ def parse_recipe(tree: object, origin: str) -> Recipe:
     """
     if not isinstance(tree, Mapping) or tree.get("format") != FORMAT:
         found = tree.get("format") if isinstance(tree, Mapping) else type(tree).__name__
-        raise _wrong(f"{origin}: format", f"is {found!r}", (FORMAT,))
+        raise wrong(f"{origin}: format", f"is {found!r}", "recipe", (FORMAT,))
     fields = {key: value for key, value in tree.items() if key != "format"}
-    recipe = _build(Recipe, fields, origin)
+    recipe = build_from_table(Recipe, fields, origin, "recipe")
     _check(recipe, origin)
     return recipe
 
@@ -240,7 +237,8 @@ def _check(recipe: Recipe, origin: str) -> None:
     )
     for field, holds, allowed in rules:
         if not holds:
-            raise _wrong(f"{origin}: {field}", f"is {getattr(recipe, field)!r}", (allowed,))
+            found = f"is {getattr(recipe, field)!r}"
+            raise wrong(f"{origin}: {field}", found, "recipe", (allowed,))
 
 
 def _fields(template: str) -> set[str]:
@@ -248,52 +246,3 @@ def _fields(template: str) -> set[str]:
         return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
     except ValueError:
         return set()
-
-
-def _build(kind: type[_T], values: object, where: str) -> _T:
-    if not isinstance(values, Mapping):
-        raise _wrong(where, f"is {values!r}", ("a table",))
-    known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    for name in values:
-        if name not in known:
-            close = nearest(str(name), known, 1)
-            hint = f"did you mean {close[0]}?" if close else ""
-            raise _wrong(f"{where}: {name}", "is not a field", sorted(known), hint)
-    for name, f in known.items():
-        if name not in values and f.default is dataclasses.MISSING:
-            raise _wrong(f"{where}: {name}", "is missing")
-    hints = typing.get_type_hints(kind)
-    return kind(**{n: _value(v, hints[n], f"{where}: {n}") for n, v in values.items()})
-
-
-def _value(value: object, hint: Any, where: str) -> Any:
-    origin = typing.get_origin(hint)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise _wrong(where, f"is {value!r}", ("a list",))
-        inner = typing.get_args(hint)[0]
-        return tuple(_value(v, inner, f"{where}[{i}]") for i, v in enumerate(value))
-    if origin is typing.Literal:
-        allowed = typing.get_args(hint)
-        if value not in allowed:
-            raise _wrong(where, f"is {value!r}", allowed)
-        return value
-    if origin is types.UnionType:
-        if value is None:
-            return None
-        return _value(value, typing.get_args(hint)[0], where)
-    if dataclasses.is_dataclass(hint):
-        return _build(typing.cast("type[Any]", hint), value, where)
-    if hint is float and type(value) is int:
-        return float(value)
-    if type(value) is not hint:
-        raise _wrong(where, f"is {value!r}", (f"{hint.__name__}",))
-    return value
-
-
-def _wrong(
-    where: str, problem: str, allowed: typing.Iterable[object] = (), hint: str = ""
-) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"recipe {where} {problem}", field="recipe", allowed=allowed, hint=hint
-    )

@@ -108,8 +108,8 @@ class Runner:
         """All rows, in order.
 
         Raises:
-            torch.cuda.OutOfMemoryError: The device has no room for this batch. Buckets that have been
-                made stay usable.
+            torch.cuda.OutOfMemoryError: The device has no room for this batch. Buckets that have
+                been made stay usable.
         """
         most = self._sizes[-1] if self._sizes else len(rows)
         parts = [self._run(rows[start : start + most]) for start in range(0, len(rows), most)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from robot_sdk.errors import InvalidArgumentError, MissingExtraError
 from server.policy.pi05 import factory
+from server.policy.pi05.config import PUBLIC, TINY
 from server.policy.pi05.options import parse_options
 from server.policy.pi05.policy import Pi05Policy
 from server.policy.registry import factory_path
@@ -26,7 +28,7 @@ GOOD: dict[str, Any] = {
 def test_what_is_needed_is_enough() -> None:
     options = parse_options(GOOD)
 
-    assert options.size == "public"
+    assert options.size is PUBLIC
     assert not options.random_weights
 
 
@@ -50,7 +52,10 @@ def test_random_weights_are_never_had_by_leaving_something_out() -> None:
     ("changes", "message"),
     [
         ({"chekpoint": "x"}, r"no such option.*did you mean checkpoint\?"),
-        ({"size": "huge"}, "option size is 'huge'; allowed: public, tiny"),
+        ({"size": ["tiny"]}, "option size is "),
+        ({"size": "huge"}, "option size is 'huge'; allowed: public, tiny, a table of widths"),
+        ({"size": dataclasses.asdict(TINY) | {"widht": 3}}, "size table: widht is not a field"),
+        ({"size": {"vision": dataclasses.asdict(TINY.vision)}}, "size table: prefix is missing"),
         ({"dtype": "float16"}, "option dtype is 'float16'; allowed: bfloat16, float32"),
         ({"num_flow_steps": -1}, "option num_flow_steps is -1"),
         ({"num_flow_steps": "5"}, "option num_flow_steps is '5'; allowed: int"),
@@ -65,6 +70,10 @@ def test_random_weights_are_never_had_by_leaving_something_out() -> None:
 def test_a_wrong_option_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         parse_options(GOOD | changes)
+
+
+def test_widths_of_your_own_are_given_as_a_table() -> None:
+    assert parse_options(GOOD | {"size": dataclasses.asdict(TINY)}).size == TINY
 
 
 def test_the_kind_is_registered_and_says_what_is_wrong_in_one_line() -> None:
