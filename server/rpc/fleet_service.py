@@ -157,7 +157,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
             connected=lease.connected,
             committed_turns=live.turns.num_committed,
             chunks_served=live.chunks_served,
-            robot_state=live.robot_state,
+            robot_state=live.robot.state if live.robot else None,
             epoch=lease.epoch,
             task_family=lease.info.task_family,
             context_tokens=context.context_tokens if context and context.num_turns else None,

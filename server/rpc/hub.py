@@ -7,7 +7,7 @@ expiry and admission; every change that may free or take a place is followed by 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from robot_sdk.api.v1 import common_pb2, episode_pb2
@@ -37,10 +37,11 @@ from server.core.leases import (
 )
 from server.core.registry import AdmittedEvent, EpisodeRegistry, Event, Place
 from server.core.residency import SILENT_ENGINE, EngineGauges, PrefixOutcome
-from server.core.slack import RobotWork, slack_s
 from server.core.turns import TurnLog
+from server.rpc.alert_log import AlertLog
 from server.rpc.calls import ActiveCall
 from server.rpc.mailbox import Mailbox
+from server.rpc.robot_report import RobotReport
 
 _log = logging.getLogger(__name__)
 
@@ -69,8 +70,7 @@ class LiveEpisode:
     turns: TurnLog[TurnRecord] = field(default_factory=TurnLog)
     calls: set[ActiveCall] = field(default_factory=set)
     chunks_served: int = 0
-    robot_state: episode_pb2.RobotState | None = None
-    robot_state_s: float = 0.0
+    robot: RobotReport | None = None
     told_place: Place | None = None
 
     @property
@@ -113,7 +113,7 @@ class EpisodeHub:
         self._engine_gauges = engine_gauges
         self._on_turn = on_turn
         self._live: dict[str, LiveEpisode] = {}
-        self._logged_alerts: set[str] = set()
+        self._alert_log = AlertLog()
 
     def __iter__(self) -> Iterator[LiveEpisode]:
         return iter(list(self._live.values()))
@@ -146,7 +146,7 @@ class EpisodeHub:
                 )
                 self._give_up(event.episode.episode_id)
         self._tell_places(now_s)
-        self._log_alerts()
+        self._alert_log.update(self.registry.report.alerts)
 
     def _carry_out(self, event: Event) -> None:
         if isinstance(event, AdmittedEvent):
@@ -202,7 +202,8 @@ class EpisodeHub:
         """Renew the lease; returns the seconds that remain."""
         remaining_s = self.registry.leases.heartbeat(attachment, self._clock.now_s())
         if state is not None:
-            self._keep_state(self._live[attachment.episode_id], state)
+            live = self._live[attachment.episode_id]
+            live.robot = RobotReport(state, self._clock.now_s())
         return remaining_s
 
     def detach(self, attachment: Attachment) -> None:
@@ -213,7 +214,7 @@ class EpisodeHub:
         self.registry.leases.heartbeat(attachment, self._clock.now_s())
         live = self._live[attachment.episode_id]
         if request.HasField("final_state"):
-            self._keep_state(live, request.final_state)
+            live.robot = RobotReport(request.final_state, self._clock.now_s())
         now_s = self._clock.now_s()
         lease = self.registry.end(live.episode_id, EndCause.ENDED_BY_ROBOT, now_s)
         admitted_s = lease.admitted_s
@@ -258,6 +259,16 @@ class EpisodeHub:
         self._close(lease, cause, error, reason=error.message)
         self.step()
 
+    def end_by_lost_brain(self, episode_ids: Collection[str]) -> None:
+        """End episodes whose conversation died with the brain's process; their robots are told."""
+        for episode_id in episode_ids:
+            if self.registry.leases.get(episode_id) is None:
+                continue
+            cause = EndCause.BRAIN_LOST
+            lease = self.registry.end(episode_id, cause, self._clock.now_s())
+            self._close(lease, cause, ended_error(episode_id, cause))
+        self.step()
+
     def turn_committed(
         self, live: LiveEpisode, record: TurnRecord, now_s: float, latency_s: float
     ) -> None:
@@ -286,18 +297,9 @@ class EpisodeHub:
 
     def slack_s(self, live: LiveEpisode) -> float | None:
         """Seconds until the robot has nothing left to do, by its last heartbeat. None: unknown."""
-        state = live.robot_state
-        if state is None:
+        if live.robot is None:
             return None
-        return slack_s(
-            RobotWork(
-                is_tool_running=bool(state.tool),
-                steps_left=state.steps_left if state.HasField("steps_left") else None,
-                buffered_steps=state.buffered_steps if state.HasField("buffered_steps") else None,
-                control_hz=live.lease.info.control_hz,
-                age_s=self._clock.now_s() - live.robot_state_s,
-            )
-        )
+        return live.robot.slack_s(live.lease.info.control_hz, self._clock.now_s())
 
     def authorise(self, reference: common_pb2.EpisodeRef) -> LiveEpisode:
         """The admitted episode a call belongs to. Raises what LeaseTable.authorise raises."""
@@ -414,19 +416,6 @@ class EpisodeHub:
             self._record_span(lease, now_s, outcome, reason or cause.value, live.trace)
         except Exception:
             _log.exception("the span of episode %s is not recorded", _short(lease.episode_id))
-
-    def _keep_state(self, live: LiveEpisode, state: episode_pb2.RobotState) -> None:
-        live.robot_state = state
-        live.robot_state_s = self._clock.now_s()
-
-    def _log_alerts(self) -> None:
-        """An alert is logged when it comes up and when it goes away."""
-        standing = {alert.finding.name: alert.finding for alert in self.registry.report.alerts}
-        for name in standing.keys() - self._logged_alerts:
-            _log.warning("%s: %s; %s", name, standing[name].evidence, standing[name].advice)
-        for name in self._logged_alerts - standing.keys():
-            _log.info("%s is over", name)
-        self._logged_alerts = set(standing)
 
     def _forget(self, lease: Episode) -> None:
         if lease.admitted_s is None:

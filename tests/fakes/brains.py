@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 from robot_sdk.clock import SYSTEM_CLOCK
@@ -19,6 +20,7 @@ from server.brain.interface import (
     ToolCall,
     Turn,
 )
+from tests.fakes.lru_pool import LruPool
 
 
 def _sleep(duration_s: float) -> None:
@@ -84,3 +86,25 @@ class SloppyBrain:
             for number in itertools.count():
                 yield ToolCall(str(number), "drive", "x" * 10_000)
         yield Text(text)
+
+
+class CountingBrain:
+    """Counts tokens in front of a pool: a turn adds as many as its newest text says, and 8 more."""
+
+    def __init__(self, pool_blocks: int = 1000, block_tokens: int = 16) -> None:
+        self.info = EngineInfo(
+            engine="counting",
+            model="counting-1",
+            max_context_tokens=50_000,
+            reports_cached_tokens=True,
+            pool_blocks=pool_blocks,
+            block_tokens=block_tokens,
+        )
+        self._pool = LruPool(pool_blocks, block_tokens)
+        self._lock = threading.Lock()
+
+    def decide(self, turn: Turn, is_cancelled: Callable[[], bool]) -> Iterator[Event]:
+        with self._lock:
+            usage = self._pool.turn(turn.episode_id, int(turn.messages[-1].text), 8)
+        yield Text("counted")
+        yield Finished(usage=usage)

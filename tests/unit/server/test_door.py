@@ -1,0 +1,62 @@
+"""From the configuration to the policy and the engine's figures."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from server.brain.interface import EngineInfo, EngineLoad
+from server.config import Config, ConfigError, from_tree
+from server.core.admission import AimdAdmission, WorkingSetAdmission
+from server.core.residency import EngineGauges
+from server.door import build_policy, engine_gauges, tenant_weights
+from server.sections.admission import AdmissionSection
+
+
+def section(**values: Any) -> AdmissionSection:
+    return from_tree({"admission": values}).admission
+
+
+@pytest.mark.parametrize("name", ["unlimited", "static-cap", "aimd", "working-set"])
+def test_every_policy_that_can_be_named_is_built(name: str) -> None:
+    assert build_policy(section(policy=name)).name == name
+
+
+def test_the_defaults_are_those_of_the_policies_themselves() -> None:
+    for policy, plain in (
+        ("aimd", AimdAdmission()),
+        ("working-set", WorkingSetAdmission()),
+    ):
+        built: Any = build_policy(section(policy=policy))
+        assert built._settings == plain._settings
+
+
+def test_settings_reach_the_policy() -> None:
+    aimd: Any = build_policy(section(policy="aimd", cap=9, aimd_initial_cap=12, aimd_interval_s=5))
+    assert (aimd.cap, aimd.control_interval_s) == (9, 5.0)
+
+    working_set: Any = build_policy(section(policy="working-set", working_set_pool_share=0.5))
+    assert working_set._settings.pool_share == 0.5
+
+
+@pytest.mark.parametrize("weight", [0, -1, True, "two", float("inf"), float("nan")])
+def test_a_weight_that_is_no_share_is_named(weight: object) -> None:
+    with pytest.raises(ConfigError, match=r"admission\.tenant_weights\.lab is"):
+        tenant_weights(section(tenant_weights={"lab": weight}))
+
+
+def test_the_configured_pool_comes_before_the_engine_s() -> None:
+    brain: Any = SimpleNamespace(
+        info=EngineInfo("e", "m", pool_blocks=100, block_tokens=16),
+        load=EngineLoad(kv_cache_usage=0.5, requests_running=3),
+    )
+
+    assert engine_gauges(section(), brain) == EngineGauges(100, 16, 0.5, 3, None)
+    assert engine_gauges(section(pool_blocks=130), brain).pool_blocks == 130
+    assert engine_gauges(section(block_tokens=128), None) == EngineGauges(block_tokens=128)
+
+
+def test_the_documented_sections_load_back() -> None:
+    assert Config().admission == section()
