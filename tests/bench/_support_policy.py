@@ -22,7 +22,7 @@ STATE = "observation/state"
 class DelayPolicy:
     """Sleeps `delay_s` for a call and `per_item_s` for each observation in it."""
 
-    def __init__(self, delay_s: float, per_item_s: float) -> None:
+    def __init__(self, delay_s: float, per_item_s: float, pictures: bool) -> None:
         self._delay_s = delay_s
         self._per_item_s = per_item_s
         self.spec = PolicySpec(
@@ -36,8 +36,8 @@ class DelayPolicy:
             horizon=HORIZON_STEPS,
             executed_steps=HORIZON_STEPS // 2,
             observation_keys=(
-                ObservationKey(BASE_RGB, "uint8", (224, 224), is_image=True),
-                ObservationKey(WRIST_RGB, "uint8", (224, 224), is_image=True),
+                ObservationKey(BASE_RGB, "uint8", (224, 224), required=pictures, is_image=True),
+                ObservationKey(WRIST_RGB, "uint8", (224, 224), required=pictures, is_image=True),
                 ObservationKey(STATE, "float32", (8,)),
             ),
             stand_in=True,
@@ -56,6 +56,8 @@ class DelayPolicy:
         return outputs
 
 
-def make_policy(delay_s: float = 0.0, per_item_s: float = 0.0) -> DelayPolicy:
+def make_policy(
+    delay_s: float = 0.0, per_item_s: float = 0.0, pictures: bool = True
+) -> DelayPolicy:
     """The factory."""
-    return DelayPolicy(delay_s, per_item_s)
+    return DelayPolicy(delay_s, per_item_s, pictures)
