@@ -42,15 +42,16 @@ class RequestTiming:
     with lead_steps = ceil(latency * control_hz) + margin_steps: early enough that the answer comes
     before the rows run out, and not before `executed_steps` rows if there is time for those. The
     latency is a recent quantile; while it is unknown, the next observation goes out at the first
-    tick after the previous answer, or when the server would like it. In lockstep the world waits,
-    so it is exactly s_prev + executed_steps.
+    tick after the previous answer. In lockstep the world waits, so it is exactly
+    s_prev + executed_steps.
 
     A server that paces its robots says when it would like the next observation, so that the
-    observations of several robots come together. It is sent at the first tick after that, if this
-    is earlier than the rule above: the rows beyond `executed_steps` make that possible without a
-    gap. The first observation of a stream may also wait for the server's wish, for no longer than
-    the rows of one chunk are executed, since no row is lost by it; there the nearest tick counts,
-    because the loop has put its grid on it.
+    observations of several robots come together. It is sent at the first tick after that, and at
+    s_prev + executed_steps at the latest: the server knows what the next batch takes, and the rows
+    beyond `executed_steps` make asking earlier possible without a gap. The first observation of a
+    stream may also wait for the server's wish, for no longer than the rows of one chunk are
+    executed, since no row is lost by it; there the nearest tick counts, because the loop has put
+    its grid on it.
 
     For one thread. Times are `now_s` of the control loop's clock.
     """
@@ -194,12 +195,12 @@ class RequestTiming:
             return None
         if self._pace == "lockstep":
             return self._previous_step + self._executed_steps
+        if self._hint_s is not None:
+            # A server that paces knows what the next batch takes and leaves enough rows. Latencies
+            # seen here include waiting for a batch, and asking ever earlier would add to that.
+            return self._previous_step + self._executed_steps
         lead_steps = self.lead_steps
-        if lead_steps is None:
-            # A server that says when it would like the next one knows how long it will take.
-            free_steps = 1 if self._hint_s is None else self._executed_steps
-        else:
-            free_steps = max(1, self._horizon - lead_steps)
+        free_steps = 1 if lead_steps is None else max(1, self._horizon - lead_steps)
         return self._previous_step + min(self._executed_steps, free_steps)
 
     def is_due(self, step: int, now_s: float) -> bool:

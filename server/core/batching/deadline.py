@@ -237,17 +237,20 @@ class DeadlineBatcher(Generic[PayloadT]):
 
     def _next_step(self, stream: int) -> int | None:
         rate = self._pacer.plan.rates.get(stream)
-        return None if rate is None else self._pacer.next_step(stream, self._tolerance_s(rate))
+        if rate is None:
+            return None
+        base_s, latency_s = self._pacer.plan.base_s or 0.0, self._planned_latency_s()
+        # How late after the others a robot may come and still be waited for.
+        slack_s = rate.period_s / 2
+        if latency_s is not None:
+            slack_s = min(slack_s, base_s - latency_s - self._spare_s)
+        tolerance_s = max(slack_s, _LEAST_TOLERANCE_PERIODS * rate.period_s)
+        return self._pacer.next_step(stream, tolerance_s, (latency_s or 0.0) + self._spare_s)
 
-    def _tolerance_s(self, rate: StreamRate) -> float:
-        """How late after the others a robot may come and still be waited for."""
-        plan = self._pacer.plan
-        share = -(-max(plan.loads) // self._workers.num_workers)
-        latency_s = self._latencies.expected_s(min(share, self._max_batch))
-        if latency_s is None or plan.base_s is None:
-            return rate.period_s / 2
-        slack_s = plan.base_s - latency_s - self._spare_s
-        return min(rate.period_s / 2, max(slack_s, _LEAST_TOLERANCE_PERIODS * rate.period_s))
+    def _planned_latency_s(self) -> float | None:
+        """What the fullest planned batch takes. None: unknown."""
+        share = -(-max(self._pacer.plan.loads) // self._workers.num_workers)
+        return self._latencies.expected_s(min(share, self._max_batch))
 
     def _expect(self, rate: StreamRate, eta_s: float) -> Expected:
         spare_steps = max(rate.cycle_steps, rate.horizon - rate.cycle_steps)

@@ -102,17 +102,20 @@ class Pacer:
         elif all(phase.is_settled for phase in members):
             self._anchor_s += _FOLLOWING * shift_s
 
-    def next_step(self, stream: int, tolerance_s: float) -> int | None:
+    def next_step(self, stream: int, tolerance_s: float, latency_s: float) -> int | None:
         """Step of the observation that the stream should send next.
 
         The last one whose observation can be there no later than `tolerance_s` after a planned
-        batch of the stream, and not later than its own rows ask for. None: unknown.
+        batch of the stream, and whose chunk comes `latency_s` after it before the rows run out.
+        None: unknown.
         """
         phase = self._phases.get(stream)
         if phase is None or phase.last_step is None or self._anchor_s is None:
             return None
         rate, slot = self.plan.rates[stream], self.plan.slot(stream)
-        last_step = phase.last_step + rate.cycle_steps
+        latency_steps = math.ceil(latency_s * rate.control_hz - 1e-9)
+        free_steps = max(1, rate.horizon - latency_steps)
+        last_step = phase.last_step + min(rate.cycle_steps, free_steps)
         # Batches that are too late for any allowed step are passed over; one period covers those
         # between the last allowed tick and the next.
         end_s = phase.tick_s(last_step + 1)

@@ -38,6 +38,11 @@ def test_unknown_latency_leaves_the_next_observation_to_a_server_that_has_a_wish
     assert next(step for step in range(1, 6) if timing.is_due(step, step * 0.05)) == 3
 
 
+def test_server_that_paces_is_followed_although_latencies_here_ask_for_earlier():
+    timing = _answered_at_step_zero(_timing(0.4), hint_s=0.1)
+    assert next(step for step in range(1, 6) if timing.is_due(step, step * 0.05)) == 4
+
+
 def test_unknown_latency_never_waits_for_a_wish_beyond_the_executed_rows():
     timing = _answered_at_step_zero(_timing(), hint_s=60.0)
     assert timing.next_step == 5
