@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 try:
-    from sim.cli import demo, pacing, run
+    from sim.cli import demo, pacing, paper, run
 except ModuleNotFoundError as missing:
     sys.exit(f'error: {missing.name} is not installed; run: pip install -e ".[sim,server]"')
 
@@ -33,11 +33,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             epilog=pacing.EXIT_CODES,
         )
     )
+    paper.add_arguments(
+        commands.add_parser(
+            "paper", help="tables and figures of the study, made anew", epilog=paper.EXIT_CODES
+        )
+    )
     args = parser.parse_args(arguments)
     if args.command == "run":
         return run.run(args)
     if args.command == "pacing":
         return pacing.run(args)
+    if args.command == "paper":
+        return paper.run(args)
     return demo.run(args)
 
 

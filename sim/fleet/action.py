@@ -37,6 +37,7 @@ class Fleet:
             answer came, less the best round trip, as robot_sdk does; "clock" converts the server's
             time with a clock offset known to within `clock_error_s`.
         clock_error_s: Error of that offset, uniform to both sides.
+        join_spread_s: A robot joins up to so much after its plan says, each by its own chance.
     """
 
     robots: tuple[RobotPlan, ...]
@@ -52,6 +53,7 @@ class Fleet:
     margin_s: float = DEFAULT_MARGIN_S
     grid_by: Literal["receipt", "clock"] = "receipt"
     clock_error_s: float = 0.001
+    join_spread_s: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,7 @@ class FleetRun:
         )
         self.robots: dict[int, FleetRobot] = {}
         for number, plan in enumerate(fleet.robots):
-            # Nobody switches robots on at the same moment: their first ticks lie anywhere.
-            offset_s = self._chance.random() / plan.control_hz
+            offset_s = self._chance.random() * fleet.join_spread_s
             self._loop.at(plan.joins_s + offset_s, partial(self._join, number, plan))
 
     def run(self) -> FleetOutcome:

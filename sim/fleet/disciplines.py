@@ -123,6 +123,7 @@ DISCIPLINES = {
     for discipline in (
         Discipline("paced", "paced by the server, batched by deadline", _deadline, prefetching),
         Discipline("prefetch", "unpaced, requests lead the end of the rows", _fifo, prefetching),
+        Discipline("fifo", "unpaced, first come, first served", _fifo, prefetching),
         Discipline("on_empty", "asks when the last row is executed", _fifo, asking_when_empty),
         Discipline(
             "study",

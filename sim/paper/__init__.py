@@ -1,0 +1,1 @@
+"""Tables and figures of the study, made anew under this system's own decisions."""
