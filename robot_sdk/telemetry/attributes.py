@@ -24,6 +24,8 @@ SPAN_CHUNK = "policy.chunk"
 SPAN_SERVER_EPISODE = "server.episode"
 SPAN_SERVER_DECIDE = "server.decide"
 SPAN_SERVER_CHUNK = "server.chunk"
+#: Child of `server.decide`: decoding pictures and rendering the prompt.
+SPAN_SERVER_PREPROCESS = "server.preprocess"
 #: Written by the file exporter itself: how many spans this process wrote and dropped so far.
 SPAN_SUMMARY = "telemetry.summary"
 

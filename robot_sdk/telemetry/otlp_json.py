@@ -69,7 +69,8 @@ def encode_span(span: ReadableSpan) -> JsonObject:
         "name": span.name,
         "kind": span.kind.value + 1,
         "startTimeUnixNano": str(span.start_time or 0),
-        "endTimeUnixNano": str(span.end_time or 0),
+        # Spans of other libraries may read the wall clock, which can be set back.
+        "endTimeUnixNano": str(max(span.end_time or 0, span.start_time or 0)),
         "attributes": encode_attributes(span.attributes or {}),
         "status": {"code": span.status.status_code.value},
     }

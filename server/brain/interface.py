@@ -8,10 +8,10 @@ in a worker process (`engine = "factory"`, `factory = "module:callable"`).
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, Union
+from typing import Any, Literal, Protocol, Union, runtime_checkable
 
 from robot_sdk.messages import Sampling, TokenUsage
 
@@ -245,6 +245,17 @@ class BrainEngine(Protocol):
 
     def end_episode(self, episode_id: str) -> None:
         """Forget the episode. Called once; also for one that never had a turn."""
+
+
+@runtime_checkable
+class LosesEpisodes(Protocol):
+    """Of an engine that alone has what an episode needs to go on, and may lose it.
+
+    Attributes:
+        on_episodes_lost: Called on the event loop with the ids of episodes that cannot go on.
+    """
+
+    on_episodes_lost: Callable[[Collection[str]], None]
 
 
 class Planner(Protocol):

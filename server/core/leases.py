@@ -43,6 +43,7 @@ class EndCause(enum.Enum):
     CONTEXT_LIMIT = "its conversation reached the model's context limit"
     SHUTDOWN = "server shut down"
     FAULT = "a fault of the server"
+    BRAIN_LOST = "the process of its brain died, and its conversation is gone"
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,13 @@ def ended_error(episode_id: str, cause: EndCause) -> RobotSdkError:
     if cause is EndCause.LEASE_EXPIRED:
         return LeaseExpiredError(
             "no heartbeat came within the lease time, so the episode was ended",
+            field="episode_id",
+            value=episode_id,
+            hint="start a new episode",
+        )
+    if cause is EndCause.BRAIN_LOST:
+        return EpisodeLostError(
+            f"the episode has ended: {cause.value}",
             field="episode_id",
             value=episode_id,
             hint="start a new episode",

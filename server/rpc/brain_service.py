@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
@@ -16,15 +17,32 @@ from robot_sdk.clock import Clock, to_ns
 from robot_sdk.errors import (
     BadModelOutputError,
     CancelledByServerError,
+    ContextLimitError,
     DeadlineExceededError,
     EpisodeEndedError,
+    EpisodeLostError,
+    InternalServerError,
     InvalidArgumentError,
+    OverloadedError,
+    RobotSdkError,
     UnsupportedError,
+    WorkerUnavailableError,
 )
-from robot_sdk.telemetry import Telemetry, parent_from, spans
+from robot_sdk.telemetry import OpenSpan, Telemetry, parent_from, spans, trace_context
 from robot_sdk.telemetry import attributes as attr
 from server.brain.checks import check_event
-from server.brain.interface import Finished, Reasoning, Sampling, Text, Timing, ToolCall, Turn
+from server.brain.interface import (
+    BrainEngine,
+    Event,
+    Finished,
+    LosesEpisodes,
+    Reasoning,
+    Sampling,
+    Text,
+    Timing,
+    ToolCall,
+    Turn,
+)
 from server.brain.transcript import Draft, Output
 from server.core.turns import Attempt, Replay
 from server.rpc.calls import ActiveCall
@@ -32,14 +50,40 @@ from server.rpc.errors import not_a_number, translated
 from server.rpc.hub import EpisodeHub, LiveEpisode, TurnRecord
 from server.rpc.services import Services
 
+_log = logging.getLogger(__name__)
+
 _FINISH_REASONS = {
     "stop": brain_pb2.FINISH_REASON_STOP,
     "length": brain_pb2.FINISH_REASON_LENGTH,
     "aborted": brain_pb2.FINISH_REASON_ABORTED,
 }
+#: What an engine may say of a turn.
+_ENGINE_ERRORS = (
+    BadModelOutputError,
+    CancelledByServerError,
+    ContextLimitError,
+    DeadlineExceededError,
+    EpisodeLostError,
+    InternalServerError,
+    InvalidArgumentError,
+    OverloadedError,
+    UnsupportedError,
+    WorkerUnavailableError,
+)
 #: Above this a request is checked in a thread: hashing a picture, or going through thousands of
 #: short parts, would hold up the event loop.
 _BIG_REQUEST_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A turn that is being worked on. `slack_s` None: the robot's is unknown."""
+
+    request: brain_pb2.DecideRequest
+    live: LiveEpisode
+    received_s: float
+    slack_s: float | None
+    span: OpenSpan
 
 
 class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
@@ -58,6 +102,9 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         self._clock = clock
         self._telemetry = telemetry
         self._max_turns = max_turns
+        brain: object = services.brain
+        if isinstance(brain, LosesEpisodes):
+            brain.on_episodes_lost = hub.end_by_lost_brain
 
     @translated
     async def Decide(
@@ -79,6 +126,14 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             self._services.brain_totals.replayed += 1
             await self._replay(request, begun.record, context, received_s)
             return
+        slack_s = request.slack_s if request.HasField("slack_s") else self._hub.slack_s(live)
+        span = self._telemetry.start_span(
+            attr.SPAN_SERVER_DECIDE,
+            received_s,
+            parent=parent_from(request.trace),
+            attributes={attr.BRAIN_SLACK_S: slack_s},
+        )
+        asked = _Asked(request, live, received_s, slack_s, span)
         call = ActiveCall()
         live.calls.add(call)
         timer: asyncio.TimerHandle | None = None
@@ -94,10 +149,12 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             )
         try:
             with call.running():
-                record, first_s = await self._run(request, live, begun, context, received_s)
+                record, first_s = await self._run(asked, begun, context)
         except BaseException as error:
             self._services.brain_totals.aborted += 1
-            self._record_span(request, live, received_s, None, None, error)
+            self._end_span(asked, None, None, error)
+            if isinstance(error, ContextLimitError):
+                self._hub.end_by_context_limit(live, error)
             raise
         finally:
             live.turns.abandon(begun)
@@ -107,22 +164,18 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         # Committed: from here on a broken stream costs the client a replay and nothing else.
         done_s = self._clock.now_s()
         self._hub.turn_committed(live, record, done_s, done_s - received_s)
-        self._record_span(request, live, received_s, record, first_s, None)
+        self._end_span(asked, record, first_s, None)
         for tool_call in record.tool_calls:
             await context.write(_tool_call(tool_call))
         await context.write(self._done(request.turn_index, record, received_s, done_s, first_s))
 
     async def _run(
-        self,
-        request: brain_pb2.DecideRequest,
-        live: LiveEpisode,
-        attempt: Attempt,
-        context: grpc.aio.ServicerContext[Any, Any],
-        received_s: float,
+        self, asked: _Asked, attempt: Attempt, context: grpc.aio.ServicerContext[Any, Any]
     ) -> tuple[TurnRecord, float | None]:
         """The turn up to and including its commit; returns it and when its first token came."""
         engine = self._services.brain
         assert engine is not None
+        request, live, span = asked.request, asked.live, asked.span
         self._check_limit(live)
         draft = await _draft(live, request)
         tools = draft.tools or live.transcript.tools
@@ -132,23 +185,23 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             messages=(*live.transcript.messages, *draft.messages),
             tools=tools,
             sampling=_sampling(request.sampling),
-            slack_s=request.slack_s if request.HasField("slack_s") else None,
+            slack_s=asked.slack_s,
             num_new_messages=len(draft.messages),
             images=draft.images,
             find_image=live.transcript.image,
             deadline_s=request.deadline_s if request.HasField("deadline_s") else None,
-            trace_headers=_trace_headers(request.trace),
+            trace_headers=_trace_headers(trace_context(span)) or _trace_headers(request.trace),
         )
-        await context.write(_accepted(received_s, replayed=False))
+        await context.write(_accepted(asked.received_s, replayed=False))
         await self._hub.hold_turn(live)
         text: list[str] = []
         reasoning: list[str] = []
         tool_calls: list[ToolCall] = []
         finished: Finished | None = None
         first_s: float | None = None
-        async with aclosing(engine.decide(turn)) as events:
+        decide_s = self._clock.now_s()
+        async with aclosing(_events(engine, turn)) as events:
             async for event in events:
-                check_event(event)
                 first_s = self._clock.now_s() if first_s is None else first_s
                 if isinstance(event, Text):
                     text.append(event.text)
@@ -174,6 +227,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         output = Output("".join(text), "".join(reasoning), tuple(tool_calls))
         if finished.usage is None:
             finished = replace(finished, usage=live.transcript.usage(draft, output))
+        self._record_preprocessing(span, decide_s, finished.timing)
         record = TurnRecord(output.reasoning, output.text, output.tool_calls, finished)
         live.turns.commit(attempt, record)
         live.transcript.append(draft, output)
@@ -260,15 +314,23 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             )
         )
 
-    def _record_span(
+    def _record_preprocessing(self, span: OpenSpan, decide_s: float, timing: Timing) -> None:
+        """Decoding pictures and rendering the prompt, which no figure of the model holds."""
+        if timing.preprocess_s is None:
+            return
+        start_s = decide_s + (timing.modelled_delay_s or 0.0)
+        self._telemetry.record_span(
+            attr.SPAN_SERVER_PREPROCESS, start_s, start_s + timing.preprocess_s, parent=span
+        )
+
+    def _end_span(
         self,
-        request: brain_pb2.DecideRequest,
-        live: LiveEpisode,
-        received_s: float,
+        asked: _Asked,
         record: TurnRecord | None,
         first_s: float | None,
         error: BaseException | None,
     ) -> None:
+        request, received_s = asked.request, asked.received_s
         end_s = self._clock.now_s()
         engine = self._services.brain
         assert engine is not None
@@ -284,19 +346,29 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             engine=engine.info.engine,
             model=engine.info.model,
             finish_reason=None if record is None else record.finished.finish_reason,
-            slack_s=request.slack_s if request.HasField("slack_s") else None,
         )
-        attributes[attr.EPISODE_ID] = live.episode_id
+        attributes[attr.EPISODE_ID] = asked.live.episode_id
         if error is not None:
             attributes[attr.BRAIN_ERROR] = type(error).__name__
-        self._telemetry.record_span(
-            attr.SPAN_SERVER_DECIDE,
-            received_s,
-            end_s,
-            parent=parent_from(request.trace),
-            attributes=attributes,
-            error=error,
-        )
+        asked.span.end(end_s, attributes=attributes, error=error)
+
+
+async def _events(engine: BrainEngine, turn: Turn) -> AsyncGenerator[Event, None]:
+    """What the engine says, checked. It may say that a turn failed, but not in any words.
+
+    An error such as "lease expired" or "wrong token" is the server's to say; from a planner of a
+    user's own it would end episodes for a wrong reason.
+    """
+    try:
+        async with aclosing(engine.decide(turn)) as events:
+            async for event in events:
+                check_event(event)
+                yield event
+    except RobotSdkError as error:
+        if isinstance(error, _ENGINE_ERRORS):
+            raise
+        _log.warning("the engine raised %s, which is not its to raise: %s", type(error), error)
+        raise InternalServerError("the brain failed; the server's log says why") from error
 
 
 async def _draft(live: LiveEpisode, request: brain_pb2.DecideRequest) -> Draft:
@@ -321,9 +393,14 @@ def _sampling(sampling: brain_pb2.Sampling) -> Sampling:
             value=temperature,
             allowed=(">= 0",),
         )
+    top_p = sampling.top_p if sampling.HasField("top_p") else None
+    if top_p is not None and not 0 < top_p <= 1:
+        raise InvalidArgumentError(
+            "top_p is a share", field="sampling.top_p", value=top_p, allowed=("> 0 and <= 1",)
+        )
     return Sampling(
         temperature=temperature,
-        top_p=sampling.top_p if sampling.HasField("top_p") else None,
+        top_p=top_p,
         max_output_tokens=(
             sampling.max_output_tokens if sampling.HasField("max_output_tokens") else None
         ),

@@ -92,6 +92,8 @@ def _tracing(settings: Mapping[str, str], arguments: dict[str, Any]) -> Telemetr
         settings["otlp_endpoint"] or None,
         set_global=True,
     )
+    # It tries to set a provider of its own, is refused, and a warning of that would only mislead.
+    logging.getLogger("opentelemetry.trace").setLevel(logging.ERROR)
     arguments["otlp_traces_endpoint"] = settings["otlp_endpoint"] or NO_COLLECTOR
     if not settings["otlp_endpoint"]:
         os.environ["OTEL_SDK_DISABLED"] = "true"

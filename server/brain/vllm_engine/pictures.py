@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server.brain.interface import StoredImage
-from server.brain.rendering.image_cache import decode
+from server.brain.rendering.image_decoding import decode
 from server.brain.rendering.interface import ImageRef
 
 

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from robot_sdk.clock import pause
 from robot_sdk.errors import RobotSdkError
@@ -32,14 +32,17 @@ _TELEMETRY_STOP_S = 1.0
 _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> NoReturn:
     connection = begin(arguments, signal.SIGTERM)
     signal.signal(signal.SIGTERM, _end_group)
     # The server's standard output is not the place for vLLM's log.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    return asyncio.run(_serve(connection))
+    code = asyncio.run(_serve(connection))
+    # Without the exit handlers of vLLM and of multiprocessing, which wait for what was ended.
+    sys.stderr.flush()
+    os._exit(code)
 
 
 async def _serve(connection: socket.socket) -> int:
@@ -112,4 +115,4 @@ def _end_group(number: int, _: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

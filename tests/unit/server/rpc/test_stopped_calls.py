@@ -101,7 +101,7 @@ def test_a8_a_turn_stopped_while_it_is_accepted_tells_its_client() -> None:
         brain_totals=SimpleNamespace(aborted=0),
     )
     servicer = BrainServicer(
-        SimpleNamespace(authorise=lambda _: live),  # type: ignore[arg-type]
+        SimpleNamespace(authorise=lambda _: live, slack_s=lambda _: None),  # type: ignore[arg-type]
         services,  # type: ignore[arg-type]
         SYSTEM_CLOCK,
         no_telemetry(),
