@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from server.core.residency import full_prefix_boundary
+
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -60,9 +62,12 @@ class Turn:
 
 
 class VirtualEngine:
-    """The scheduler of vLLM, stepped by hand; every step 'samples' token 7."""
+    """The scheduler of vLLM, stepped by hand; every step 'samples' token 7.
 
-    def __init__(self, model_folder: Path) -> None:
+    `num_state_groups` adds groups of layers with a recurrent state, as hybrid models have them.
+    """
+
+    def __init__(self, model_folder: Path, num_state_groups: int = 0) -> None:
         import torch
         from vllm.engine.arg_utils import EngineArgs
         from vllm.utils.hashing import get_hash_fn_by_name
@@ -72,7 +77,12 @@ class VirtualEngine:
             resolve_kv_cache_block_sizes,
         )
         from vllm.v1.core.sched.scheduler import Scheduler
-        from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+        from vllm.v1.kv_cache_interface import (
+            FullAttentionSpec,
+            KVCacheConfig,
+            KVCacheGroupSpec,
+            MambaSpec,
+        )
         from vllm.v1.structured_output import StructuredOutputManager
 
         config = EngineArgs(
@@ -90,11 +100,18 @@ class VirtualEngine:
         attention = FullAttentionSpec(
             block_size=BLOCK_TOKENS, num_kv_heads=1, head_size=1, dtype=torch.float32
         )
-        cache = KVCacheConfig(
-            num_blocks=POOL_BLOCKS,
-            kv_cache_tensors=[],
-            kv_cache_groups=[KVCacheGroupSpec(["layer.0"], attention)],
-        )
+        groups = [KVCacheGroupSpec(["layer.0"], attention)]
+        if num_state_groups:
+            config.cache_config.mamba_cache_mode = "align"
+            config.cache_config.mamba_block_size = BLOCK_TOKENS
+            state = MambaSpec(
+                block_size=BLOCK_TOKENS,
+                shapes=((BLOCK_TOKENS * 2,),),
+                dtypes=(torch.float32,),
+                mamba_cache_mode="align",
+            )
+            groups += [KVCacheGroupSpec([f"state.{n}"], state) for n in range(num_state_groups)]
+        cache = KVCacheConfig(num_blocks=POOL_BLOCKS, kv_cache_tensors=[], kv_cache_groups=groups)
         block_size, hash_block_size = resolve_kv_cache_block_sizes(cache, config)
         hash_function = get_hash_fn_by_name("sha256")
         init_none_hash(hash_function)
@@ -146,9 +163,9 @@ class VirtualEngine:
 
 
 @pytest.fixture
-def make_engine(tmp_path: Path) -> Callable[[], VirtualEngine]:
+def make_engine(tmp_path: Path) -> Callable[..., VirtualEngine]:
     (tmp_path / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
-    return lambda: VirtualEngine(tmp_path)
+    return lambda num_state_groups=0: VirtualEngine(tmp_path, num_state_groups)
 
 
 def _whole_blocks(num_tokens: int) -> int:
@@ -179,3 +196,30 @@ def test_a_token_changed_early_in_the_history_loses_everything_after_it(make_eng
     second = engine.run("turn-1", rewritten, num_output_tokens=3)
 
     assert second.cached_tokens == BLOCK_TOKENS
+
+
+@pytest.mark.parametrize("num_state_groups", [0, 3])
+def test_every_turn_of_an_undisturbed_episode_is_found_up_to_the_ledger_s_boundary(
+    make_engine, num_state_groups
+):
+    engine = make_engine(num_state_groups)
+    # Prompts and outputs around the edges of a block, alone and together.
+    turns = [
+        (1, 1),
+        (15, 1),
+        (16, 2),
+        (17, 16),
+        (1, 15),
+        (30, 17),
+        (47, 1),
+        (5, 33),
+        (96, 8),
+        (1, 1),
+    ]
+    history: list[int] = []
+    for number, (num_new, num_output) in enumerate(turns):
+        prompt = history + [100 + number] * num_new
+        turn = engine.run(f"turn-{number}", prompt, num_output)
+
+        assert turn.cached_tokens == full_prefix_boundary(len(history), BLOCK_TOKENS)
+        history = prompt + turn.output
