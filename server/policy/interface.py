@@ -14,7 +14,7 @@ from typing import Protocol, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from robot_sdk.errors import BadModelOutputError, InvalidArgumentError
+from robot_sdk.errors import BadModelOutputError, InvalidArgumentError, WorkerUnavailableError
 from robot_sdk.spec import PolicySpec
 
 
@@ -61,8 +61,11 @@ class PolicyOutput:
     denoise_s: float | None = None
 
 
-#: What an observation can come to: a chunk, or what is wrong with it or with the model's answer.
-PolicyOutcome = Union[PolicyOutput, InvalidArgumentError, BadModelOutputError]
+#: What an observation can come to: a chunk, or what is wrong with it, with the model's answer, or
+#: with reaching a model elsewhere.
+PolicyOutcome = Union[
+    PolicyOutput, InvalidArgumentError, BadModelOutputError, WorkerUnavailableError
+]
 
 
 class Policy(Protocol):

@@ -6,6 +6,7 @@ from __future__ import annotations
 BUILT_IN = {
     "flow": "server.policy.flow_adapter:FlowAdapter",
     "pi05": "server.policy.pi05.factory:create",
+    "openpi": "server.policy.openpi.factory:create",
 }
 
 
