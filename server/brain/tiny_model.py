@@ -31,8 +31,8 @@ _PLAIN_TOKENS = (
     "<think>",
     "</think>",
 )
-#: Words that are one token. With them a text can be cut into tokens in more than one way, as with a
-#: real vocabulary, and a conversation has a plausible length.
+#: Beginnings of these words are tokens. With them a text can be cut into tokens in more than one
+#: way, as with a real vocabulary, and a conversation has a plausible length.
 _WORDS = (
     "the of and to in is it you that a robot tool tools call name arguments type object string "
     "number description parameters properties required function user assistant system error "
