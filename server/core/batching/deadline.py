@@ -69,8 +69,8 @@ class DeadlineBatcher(Generic[PayloadT]):
         self._refuses = refuses
         self._line: WaitingLine[PayloadT] = WaitingLine()
         self._workers = WorkerBook(num_workers)
-        self._admission = TierAdmission(self._latencies, max_batch, margin_s)
         self._pacer = Pacer()
+        self._admission = TierAdmission(self._latencies, max_batch, self._lost_s)
         self._taken_s: dict[int, float] = {}
         self._expected: dict[int, Expected] = {}
         self._last_rate: StreamRate | None = None
@@ -196,6 +196,10 @@ class DeadlineBatcher(Generic[PayloadT]):
     def _spare_s(self) -> float:
         """Set aside for the network. The way back is taken to vary as much as the way there."""
         return self._margin_s + self._pacer.jitter_s
+
+    def _lost_s(self) -> float:
+        """Part of a cycle in which no batch runs. Jitter counts on the way there and back."""
+        return self._margin_s + 2 * self._pacer.jitter_s
 
     def _latency_s(self, batch_size: int) -> float:
         return self._latencies.expected_s(batch_size) or 0.0

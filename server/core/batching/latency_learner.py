@@ -37,7 +37,7 @@ class LatencyLearner:
         self._num_seen: dict[tuple[int, int], int] = {}
         self._seen_s: dict[int, float] = {}
         self._scale = 1.0
-        self._cache: dict[int, float | None] = {}
+        self._by_size_s: list[float] = []
 
     def forget_warmth(self, worker: int) -> None:
         """The worker starts anew: its next batch of each size is slow again."""
@@ -57,7 +57,7 @@ class LatencyLearner:
         if len(window) >= ENOUGH:
             self._seen_s[batch_size] = _quantile(list(window), QUANTILE)
             self._scale = self._scale_to_table()
-            self._cache.clear()
+            self._by_size_s.clear()
 
     def expected_s(self, batch_size: int) -> float | None:
         """Seconds that a batch of this size should take. None: nothing is known.
@@ -65,9 +65,12 @@ class LatencyLearner:
         Raises:
             ValueError: There is a table, and it does not reach this batch size.
         """
-        if batch_size not in self._cache:
-            self._cache[batch_size] = self._expect(batch_size)
-        return self._cache[batch_size]
+        if self._table is None and not self._seen_s:
+            return None
+        while len(self._by_size_s) < batch_size:
+            smaller_s = self._by_size_s[-1] if self._by_size_s else 0.0
+            self._by_size_s.append(max(smaller_s, self._estimate_s(len(self._by_size_s) + 1)))
+        return self._by_size_s[batch_size - 1]
 
     def measured(self) -> tuple[BatchLatency, ...]:
         """Expectation for the sizes that were measured, by the table or since the start."""
@@ -80,30 +83,21 @@ class LatencyLearner:
             if (latency_s := self.expected_s(size)) is not None
         )
 
-    def _expect(self, batch_size: int) -> float | None:
-        prior_s = self._prior_s(batch_size)
-        if prior_s is None:
-            return None
-        smaller = [s for size, s in self._seen_s.items() if size <= batch_size]
-        seen_s = self._seen_s.get(batch_size)
-        return max([prior_s if seen_s is None else seen_s, *smaller])
-
-    def _prior_s(self, batch_size: int) -> float | None:
+    def _estimate_s(self, batch_size: int) -> float:
+        """For this size by itself; something is known."""
+        if batch_size in self._seen_s:
+            return self._seen_s[batch_size]
         if self._table is not None:
             return self._scale * self._table.latency_s(batch_size)
-        if not self._seen_s:
-            return None
         sizes = sorted(self._seen_s)
-        below = [size for size in sizes if size <= batch_size]
-        above = [size for size in sizes if size >= batch_size]
+        below = [size for size in sizes if size < batch_size]
+        above = [size for size in sizes if size > batch_size]
         if not below:
             return self._seen_s[above[0]]
         low = below[-1]
         if not above:
             return self._seen_s[low] * batch_size / low
         high = above[0]
-        if high == low:
-            return self._seen_s[low]
         share = (batch_size - low) / (high - low)
         return self._seen_s[low] + share * (self._seen_s[high] - self._seen_s[low])
 

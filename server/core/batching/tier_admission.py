@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from server.core.batching.interface import StreamRate
@@ -21,11 +21,13 @@ class TierAdmission:
     Args:
         latencies: What a batch takes. While nothing is known, everything fits.
         max_batch: Most observations in a batch.
-        margin_s: Part of a cycle that is lost between robot and worker: the network both ways, and
-            the front end.
+        margin_s: Part of a cycle that is lost between robot and worker at present: the network
+            both ways, and the front end.
     """
 
-    def __init__(self, latencies: LatencyLearner, max_batch: int, margin_s: float) -> None:
+    def __init__(
+        self, latencies: LatencyLearner, max_batch: int, margin_s: Callable[[], float]
+    ) -> None:
         self._latencies = latencies
         self._max_batch = max_batch
         self._margin_s = margin_s
@@ -36,7 +38,7 @@ class TierAdmission:
         while low < high:
             middle = (low + high + 1) // 2
             latency_s = self._latencies.expected_s(middle)
-            if latency_s is None or latency_s + self._margin_s <= budget_s:
+            if latency_s is None or latency_s + self._margin_s() <= budget_s:
                 low = middle
             else:
                 high = middle - 1
@@ -72,7 +74,7 @@ class TierAdmission:
         if alone_s is None:
             return None
         others = list(rates)
-        limit_hz = one_more.cycle_steps / (alone_s + self._margin_s)
+        limit_hz = one_more.cycle_steps / (alone_s + self._margin_s())
         if below_hz is not None:
             limit_hz = min(limit_hz, below_hz)
         for control_hz in _candidates_hz(others, one_more, limit_hz):
