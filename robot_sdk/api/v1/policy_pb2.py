@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from robot_sdk.api.v1 import common_pb2 as robot__sdk_dot_api_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1drobot_sdk/api/v1/policy.proto\x12\x10robot_sdk.api.v1\x1a\x1drobot_sdk/api/v1/common.proto\"~\n\rChunksRequest\x12,\n\x04open\x18\x01 \x01(\x0b\x32\x1c.robot_sdk.api.v1.ChunksOpenH\x00\x12\x34\n\x0bobservation\x18\x02 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ObservationH\x00\x42\t\n\x07message\"\xae\x01\n\x0e\x43hunksResponse\x12\x30\n\x06opened\x18\x01 \x01(\x0b\x32\x1e.robot_sdk.api.v1.ChunksOpenedH\x00\x12.\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ActionChunkH\x00\x12/\n\x06\x66\x61iled\x18\x03 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ChunkFailedH\x00\x42\t\n\x07message\"\xe5\x01\n\nChunksOpen\x12-\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1c.robot_sdk.api.v1.EpisodeRef\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\x13\n\x0binstruction\x18\x03 \x01(\t\x12\x12\n\ncontrol_hz\x18\x04 \x01(\x01\x12\x18\n\x10observation_keys\x18\x05 \x03(\t\x12\x17\n\nnoise_seed\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\x05trace\x18\x07 \x01(\x0b\x32\x1e.robot_sdk.api.v1.TraceContextB\r\n\x0b_noise_seed\"x\n\x0c\x43hunksOpened\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.robot_sdk.api.v1.PolicySpec\x12\"\n\x15next_observation_in_s\x18\x02 \x01(\x01H\x00\x88\x01\x01\x42\x18\n\x16_next_observation_in_s\"\x95\x04\n\x0bObservation\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ontrol_step\x18\x02 \x01(\x04\x12\x19\n\x11robot_captured_ns\x18\x03 \x01(\x03\x12\x15\n\rrobot_sent_ns\x18\x04 \x01(\x03\x12;\n\x07tensors\x18\x05 \x03(\x0b\x32*.robot_sdk.api.v1.Observation.TensorsEntry\x12\x39\n\x06images\x18\x06 \x03(\x0b\x32).robot_sdk.api.v1.Observation.ImagesEntry\x12\x17\n\ndeadline_s\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\x0e\x62uffered_steps\x18\x08 \x01(\r\x12\x33\n\x11\x63ommitted_actions\x18\t \x01(\x0b\x32\x18.robot_sdk.api.v1.Tensor\x12-\n\x05trace\x18\n \x01(\x0b\x32\x1e.robot_sdk.api.v1.TraceContext\x1aH\n\x0cTensorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.robot_sdk.api.v1.Tensor:\x02\x38\x01\x1a\x46\n\x0bImagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.robot_sdk.api.v1.Image:\x02\x38\x01\x42\r\n\x0b_deadline_s\"\xce\x01\n\x0b\x41\x63tionChunk\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ontrol_step\x18\x02 \x01(\x04\x12)\n\x07\x61\x63tions\x18\x03 \x01(\x0b\x32\x18.robot_sdk.api.v1.Tensor\x12.\n\x06timing\x18\x04 \x01(\x0b\x32\x1e.robot_sdk.api.v1.PolicyTiming\x12\"\n\x15next_observation_in_s\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x18\n\x16_next_observation_in_s\"c\n\x0b\x43hunkFailed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ontrol_step\x18\x02 \x01(\x04\x12,\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ErrorDetail\"\x84\x03\n\x0cPolicyTiming\x12\x1a\n\x12server_received_ns\x18\x01 \x01(\x03\x12\x16\n\x0eserver_done_ns\x18\x02 \x01(\x03\x12\x19\n\x0c\x62\x61tch_wait_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x19\n\x0cpreprocess_s\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x15\n\x08vision_s\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x16\n\tprefill_s\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\x16\n\tdenoise_s\x18\x07 \x01(\x01H\x04\x88\x01\x01\x12\x14\n\x07infer_s\x18\x08 \x01(\x01H\x05\x88\x01\x01\x12\x12\n\nbatch_size\x18\t \x01(\r\x12\x1d\n\x10modelled_delay_s\x18\n \x01(\x01H\x06\x88\x01\x01\x12\x0e\n\x06worker\x18\x0b \x01(\tB\x0f\n\r_batch_wait_sB\x0f\n\r_preprocess_sB\x0b\n\t_vision_sB\x0c\n\n_prefill_sB\x0c\n\n_denoise_sB\n\n\x08_infer_sB\x13\n\x11_modelled_delay_s\"\xac\x01\n\x0f\x41\x63tionDimension\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04unit\x18\x02 \x01(\t\x12\r\n\x05\x66rame\x18\x03 \x01(\t\x12*\n\x04mode\x18\x04 \x01(\x0e\x32\x1c.robot_sdk.api.v1.ActionMode\x12\x14\n\x07minimum\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07maximum\x18\x06 \x01(\x01H\x01\x88\x01\x01\x42\n\n\x08_minimumB\n\n\x08_maximum\"8\n\x0b\x41\x63tionGroup\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0c\n\x04size\x18\x03 \x01(\r\"\xb0\x01\n\x0eObservationKey\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x05\x64type\x18\x02 \x01(\x0e\x32\x17.robot_sdk.api.v1.DType\x12\r\n\x05shape\x18\x03 \x03(\x04\x12\x10\n\x08is_image\x18\x04 \x01(\x08\x12\x10\n\x08required\x18\x05 \x01(\x08\x12\x12\n\nprivileged\x18\x06 \x01(\x08\x12\x0c\n\x04unit\x18\x07 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x08 \x01(\t\"\xf1\x02\n\nPolicySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12<\n\x11\x61\x63tion_dimensions\x18\x03 \x03(\x0b\x32!.robot_sdk.api.v1.ActionDimension\x12\x34\n\raction_groups\x18\x04 \x03(\x0b\x32\x1d.robot_sdk.api.v1.ActionGroup\x12\x12\n\ncontrol_hz\x18\x05 \x01(\x01\x12\x0f\n\x07horizon\x18\x06 \x01(\r\x12\x16\n\x0e\x65xecuted_steps\x18\x07 \x01(\r\x12:\n\x10observation_keys\x18\x08 \x03(\x0b\x32 .robot_sdk.api.v1.ObservationKey\x12\x13\n\x0b\x65mbodiments\x18\t \x03(\t\x12\"\n\x1asupports_committed_actions\x18\n \x01(\x08\x12\x10\n\x08stand_in\x18\x0b \x01(\x08\x12\x0c\n\x04note\x18\x0c \x01(\t*Z\n\nActionMode\x12\x1b\n\x17\x41\x43TION_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x41\x43TION_MODE_DELTA\x10\x01\x12\x18\n\x14\x41\x43TION_MODE_ABSOLUTE\x10\x02\x32`\n\rPolicyService\x12O\n\x06\x43hunks\x12\x1f.robot_sdk.api.v1.ChunksRequest\x1a .robot_sdk.api.v1.ChunksResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1drobot_sdk/api/v1/policy.proto\x12\x10robot_sdk.api.v1\x1a\x1drobot_sdk/api/v1/common.proto\"~\n\rChunksRequest\x12,\n\x04open\x18\x01 \x01(\x0b\x32\x1c.robot_sdk.api.v1.ChunksOpenH\x00\x12\x34\n\x0bobservation\x18\x02 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ObservationH\x00\x42\t\n\x07message\"\xae\x01\n\x0e\x43hunksResponse\x12\x30\n\x06opened\x18\x01 \x01(\x0b\x32\x1e.robot_sdk.api.v1.ChunksOpenedH\x00\x12.\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ActionChunkH\x00\x12/\n\x06\x66\x61iled\x18\x03 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ChunkFailedH\x00\x42\t\n\x07message\"\xe5\x01\n\nChunksOpen\x12-\n\x07\x65pisode\x18\x01 \x01(\x0b\x32\x1c.robot_sdk.api.v1.EpisodeRef\x12\x0e\n\x06policy\x18\x02 \x01(\t\x12\x13\n\x0binstruction\x18\x03 \x01(\t\x12\x12\n\ncontrol_hz\x18\x04 \x01(\x01\x12\x18\n\x10observation_keys\x18\x05 \x03(\t\x12\x17\n\nnoise_seed\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\x05trace\x18\x07 \x01(\x0b\x32\x1e.robot_sdk.api.v1.TraceContextB\r\n\x0b_noise_seed\"\x90\x01\n\x0c\x43hunksOpened\x12*\n\x04spec\x18\x01 \x01(\x0b\x32\x1c.robot_sdk.api.v1.PolicySpec\x12\"\n\x15next_observation_in_s\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\x0eserver_sent_ns\x18\x03 \x01(\x03\x42\x18\n\x16_next_observation_in_s\"\x95\x04\n\x0bObservation\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ontrol_step\x18\x02 \x01(\x04\x12\x19\n\x11robot_captured_ns\x18\x03 \x01(\x03\x12\x15\n\rrobot_sent_ns\x18\x04 \x01(\x03\x12;\n\x07tensors\x18\x05 \x03(\x0b\x32*.robot_sdk.api.v1.Observation.TensorsEntry\x12\x39\n\x06images\x18\x06 \x03(\x0b\x32).robot_sdk.api.v1.Observation.ImagesEntry\x12\x17\n\ndeadline_s\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\x0e\x62uffered_steps\x18\x08 \x01(\r\x12\x33\n\x11\x63ommitted_actions\x18\t \x01(\x0b\x32\x18.robot_sdk.api.v1.Tensor\x12-\n\x05trace\x18\n \x01(\x0b\x32\x1e.robot_sdk.api.v1.TraceContext\x1aH\n\x0cTensorsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.robot_sdk.api.v1.Tensor:\x02\x38\x01\x1a\x46\n\x0bImagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.robot_sdk.api.v1.Image:\x02\x38\x01\x42\r\n\x0b_deadline_s\"\xce\x01\n\x0b\x41\x63tionChunk\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ontrol_step\x18\x02 \x01(\x04\x12)\n\x07\x61\x63tions\x18\x03 \x01(\x0b\x32\x18.robot_sdk.api.v1.Tensor\x12.\n\x06timing\x18\x04 \x01(\x0b\x32\x1e.robot_sdk.api.v1.PolicyTiming\x12\"\n\x15next_observation_in_s\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x18\n\x16_next_observation_in_s\"c\n\x0b\x43hunkFailed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ontrol_step\x18\x02 \x01(\x04\x12,\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x1d.robot_sdk.api.v1.ErrorDetail\"\x84\x03\n\x0cPolicyTiming\x12\x1a\n\x12server_received_ns\x18\x01 \x01(\x03\x12\x16\n\x0eserver_done_ns\x18\x02 \x01(\x03\x12\x19\n\x0c\x62\x61tch_wait_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x19\n\x0cpreprocess_s\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x15\n\x08vision_s\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x16\n\tprefill_s\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\x16\n\tdenoise_s\x18\x07 \x01(\x01H\x04\x88\x01\x01\x12\x14\n\x07infer_s\x18\x08 \x01(\x01H\x05\x88\x01\x01\x12\x12\n\nbatch_size\x18\t \x01(\r\x12\x1d\n\x10modelled_delay_s\x18\n \x01(\x01H\x06\x88\x01\x01\x12\x0e\n\x06worker\x18\x0b \x01(\tB\x0f\n\r_batch_wait_sB\x0f\n\r_preprocess_sB\x0b\n\t_vision_sB\x0c\n\n_prefill_sB\x0c\n\n_denoise_sB\n\n\x08_infer_sB\x13\n\x11_modelled_delay_s\"\xac\x01\n\x0f\x41\x63tionDimension\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04unit\x18\x02 \x01(\t\x12\r\n\x05\x66rame\x18\x03 \x01(\t\x12*\n\x04mode\x18\x04 \x01(\x0e\x32\x1c.robot_sdk.api.v1.ActionMode\x12\x14\n\x07minimum\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07maximum\x18\x06 \x01(\x01H\x01\x88\x01\x01\x42\n\n\x08_minimumB\n\n\x08_maximum\"8\n\x0b\x41\x63tionGroup\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0c\n\x04size\x18\x03 \x01(\r\"\xb0\x01\n\x0eObservationKey\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x05\x64type\x18\x02 \x01(\x0e\x32\x17.robot_sdk.api.v1.DType\x12\r\n\x05shape\x18\x03 \x03(\x04\x12\x10\n\x08is_image\x18\x04 \x01(\x08\x12\x10\n\x08required\x18\x05 \x01(\x08\x12\x12\n\nprivileged\x18\x06 \x01(\x08\x12\x0c\n\x04unit\x18\x07 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x08 \x01(\t\"\xf1\x02\n\nPolicySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12<\n\x11\x61\x63tion_dimensions\x18\x03 \x03(\x0b\x32!.robot_sdk.api.v1.ActionDimension\x12\x34\n\raction_groups\x18\x04 \x03(\x0b\x32\x1d.robot_sdk.api.v1.ActionGroup\x12\x12\n\ncontrol_hz\x18\x05 \x01(\x01\x12\x0f\n\x07horizon\x18\x06 \x01(\r\x12\x16\n\x0e\x65xecuted_steps\x18\x07 \x01(\r\x12:\n\x10observation_keys\x18\x08 \x03(\x0b\x32 .robot_sdk.api.v1.ObservationKey\x12\x13\n\x0b\x65mbodiments\x18\t \x03(\t\x12\"\n\x1asupports_committed_actions\x18\n \x01(\x08\x12\x10\n\x08stand_in\x18\x0b \x01(\x08\x12\x0c\n\x04note\x18\x0c \x01(\t*Z\n\nActionMode\x12\x1b\n\x17\x41\x43TION_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x41\x43TION_MODE_DELTA\x10\x01\x12\x18\n\x14\x41\x43TION_MODE_ABSOLUTE\x10\x02\x32`\n\rPolicyService\x12O\n\x06\x43hunks\x12\x1f.robot_sdk.api.v1.ChunksRequest\x1a .robot_sdk.api.v1.ChunksResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -26,36 +26,36 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_OBSERVATION_TENSORSENTRY']._serialized_options = b'8\001'
   _globals['_OBSERVATION_IMAGESENTRY']._options = None
   _globals['_OBSERVATION_IMAGESENTRY']._serialized_options = b'8\001'
-  _globals['_ACTIONMODE']._serialized_start=2762
-  _globals['_ACTIONMODE']._serialized_end=2852
+  _globals['_ACTIONMODE']._serialized_start=2787
+  _globals['_ACTIONMODE']._serialized_end=2877
   _globals['_CHUNKSREQUEST']._serialized_start=82
   _globals['_CHUNKSREQUEST']._serialized_end=208
   _globals['_CHUNKSRESPONSE']._serialized_start=211
   _globals['_CHUNKSRESPONSE']._serialized_end=385
   _globals['_CHUNKSOPEN']._serialized_start=388
   _globals['_CHUNKSOPEN']._serialized_end=617
-  _globals['_CHUNKSOPENED']._serialized_start=619
-  _globals['_CHUNKSOPENED']._serialized_end=739
-  _globals['_OBSERVATION']._serialized_start=742
-  _globals['_OBSERVATION']._serialized_end=1275
-  _globals['_OBSERVATION_TENSORSENTRY']._serialized_start=1116
-  _globals['_OBSERVATION_TENSORSENTRY']._serialized_end=1188
-  _globals['_OBSERVATION_IMAGESENTRY']._serialized_start=1190
-  _globals['_OBSERVATION_IMAGESENTRY']._serialized_end=1260
-  _globals['_ACTIONCHUNK']._serialized_start=1278
-  _globals['_ACTIONCHUNK']._serialized_end=1484
-  _globals['_CHUNKFAILED']._serialized_start=1486
-  _globals['_CHUNKFAILED']._serialized_end=1585
-  _globals['_POLICYTIMING']._serialized_start=1588
-  _globals['_POLICYTIMING']._serialized_end=1976
-  _globals['_ACTIONDIMENSION']._serialized_start=1979
-  _globals['_ACTIONDIMENSION']._serialized_end=2151
-  _globals['_ACTIONGROUP']._serialized_start=2153
-  _globals['_ACTIONGROUP']._serialized_end=2209
-  _globals['_OBSERVATIONKEY']._serialized_start=2212
-  _globals['_OBSERVATIONKEY']._serialized_end=2388
-  _globals['_POLICYSPEC']._serialized_start=2391
-  _globals['_POLICYSPEC']._serialized_end=2760
-  _globals['_POLICYSERVICE']._serialized_start=2854
-  _globals['_POLICYSERVICE']._serialized_end=2950
+  _globals['_CHUNKSOPENED']._serialized_start=620
+  _globals['_CHUNKSOPENED']._serialized_end=764
+  _globals['_OBSERVATION']._serialized_start=767
+  _globals['_OBSERVATION']._serialized_end=1300
+  _globals['_OBSERVATION_TENSORSENTRY']._serialized_start=1141
+  _globals['_OBSERVATION_TENSORSENTRY']._serialized_end=1213
+  _globals['_OBSERVATION_IMAGESENTRY']._serialized_start=1215
+  _globals['_OBSERVATION_IMAGESENTRY']._serialized_end=1285
+  _globals['_ACTIONCHUNK']._serialized_start=1303
+  _globals['_ACTIONCHUNK']._serialized_end=1509
+  _globals['_CHUNKFAILED']._serialized_start=1511
+  _globals['_CHUNKFAILED']._serialized_end=1610
+  _globals['_POLICYTIMING']._serialized_start=1613
+  _globals['_POLICYTIMING']._serialized_end=2001
+  _globals['_ACTIONDIMENSION']._serialized_start=2004
+  _globals['_ACTIONDIMENSION']._serialized_end=2176
+  _globals['_ACTIONGROUP']._serialized_start=2178
+  _globals['_ACTIONGROUP']._serialized_end=2234
+  _globals['_OBSERVATIONKEY']._serialized_start=2237
+  _globals['_OBSERVATIONKEY']._serialized_end=2413
+  _globals['_POLICYSPEC']._serialized_start=2416
+  _globals['_POLICYSPEC']._serialized_end=2785
+  _globals['_POLICYSERVICE']._serialized_start=2879
+  _globals['_POLICYSERVICE']._serialized_end=2975
 # @@protoc_insertion_point(module_scope)

@@ -53,12 +53,14 @@ class ChunksOpen(_message.Message):
     def __init__(self, episode: _Optional[_Union[_common_pb2.EpisodeRef, _Mapping]] = ..., policy: _Optional[str] = ..., instruction: _Optional[str] = ..., control_hz: _Optional[float] = ..., observation_keys: _Optional[_Iterable[str]] = ..., noise_seed: _Optional[int] = ..., trace: _Optional[_Union[_common_pb2.TraceContext, _Mapping]] = ...) -> None: ...
 
 class ChunksOpened(_message.Message):
-    __slots__ = ("spec", "next_observation_in_s")
+    __slots__ = ("spec", "next_observation_in_s", "server_sent_ns")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     NEXT_OBSERVATION_IN_S_FIELD_NUMBER: _ClassVar[int]
+    SERVER_SENT_NS_FIELD_NUMBER: _ClassVar[int]
     spec: PolicySpec
     next_observation_in_s: float
-    def __init__(self, spec: _Optional[_Union[PolicySpec, _Mapping]] = ..., next_observation_in_s: _Optional[float] = ...) -> None: ...
+    server_sent_ns: int
+    def __init__(self, spec: _Optional[_Union[PolicySpec, _Mapping]] = ..., next_observation_in_s: _Optional[float] = ..., server_sent_ns: _Optional[int] = ...) -> None: ...
 
 class Observation(_message.Message):
     __slots__ = ("sequence", "control_step", "robot_captured_ns", "robot_sent_ns", "tensors", "images", "deadline_s", "buffered_steps", "committed_actions", "trace")
