@@ -8,12 +8,13 @@ Needs an environment of its own: lerobot's pins exclude vLLM. Run it from the re
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.metadata
 import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from lerobot.processor import NormalizerProcessorStep, UnnormalizerProcessorStep
 from safetensors.torch import save_file
 
 from server.policy.pi05.checkpoint import load_model
-from server.policy.pi05.config import GemmaConfig, Pi05Config, VisionConfig
+from server.policy.pi05.config import PUBLIC, GemmaConfig, Pi05Config, VisionConfig
 from server.policy.pi05.model import Pi05Model
 from server.policy.pi05.normalisation import METHODS, load_normaliser
 from server.policy.pi05.pixels import resize_with_pad
@@ -58,6 +59,15 @@ SMALL = Pi05Config(
     vocabulary_size=512,
 )
 
+#: The widths of the public model, and few of its layers: the whole one would need 30 GB here.
+WIDE = dataclasses.replace(
+    PUBLIC,
+    vision=dataclasses.replace(PUBLIC.vision, depth=2),
+    prefix=dataclasses.replace(PUBLIC.prefix, depth=2),
+    expert=dataclasses.replace(PUBLIC.expert, depth=2),
+    vocabulary_size=512,
+)
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -69,24 +79,24 @@ class Inputs:
     noise: np.ndarray
 
 
-def make_inputs(batch: int) -> Inputs:
+def make_inputs(config: Pi05Config, batch: int) -> Inputs:
     """Random inputs; the prompts of a batch have different lengths."""
     rng = np.random.default_rng((SEED, batch))
-    side = SMALL.vision.image_px
+    side = config.vision.image_px
     lengths = rng.integers(5, NUM_TOKENS + 1, size=batch)
     mask = np.arange(NUM_TOKENS)[None, :] < lengths[:, None]
-    tokens = rng.integers(3, SMALL.vocabulary_size, size=(batch, NUM_TOKENS))
+    tokens = rng.integers(3, config.vocabulary_size, size=(batch, NUM_TOKENS))
     return Inputs(
         rng.integers(0, 256, size=(batch, NUM_CAMERAS, side, side, 3), dtype=np.uint8),
         np.where(mask, tokens, 0),
         mask,
-        rng.standard_normal((batch, HORIZON, SMALL.action_width), dtype=np.float32),
+        rng.standard_normal((batch, HORIZON, config.action_width), dtype=np.float32),
     )
 
 
-def small_lerobot_policy() -> Any:
-    """lerobot's policy at our small widths, some of which its constructor fixes."""
-    sizes = {"gemma_2b": SMALL.prefix, "gemma_300m": SMALL.expert}
+def lerobot_policy(ours: Pi05Config) -> Any:
+    """lerobot's policy at our sizes, some of which its constructor fixes."""
+    sizes = {"gemma_2b": ours.prefix, "gemma_300m": ours.expert}
 
     def gemma(variant: str) -> Any:
         size = sizes[variant]
@@ -103,25 +113,25 @@ def small_lerobot_policy() -> Any:
 
     def paligemma() -> Any:
         config = real["paligemma"]()
-        config.vision_config.hidden_size = SMALL.vision.width
-        config.vision_config.num_hidden_layers = SMALL.vision.depth
-        config.vision_config.num_attention_heads = SMALL.vision.num_heads
-        config.vision_config.patch_size = SMALL.vision.patch_px
+        config.vision_config.hidden_size = ours.vision.width
+        config.vision_config.num_hidden_layers = ours.vision.depth
+        config.vision_config.num_attention_heads = ours.vision.num_heads
+        config.vision_config.patch_size = ours.vision.patch_px
         return config
 
     def expert(**fields: Any) -> Any:
-        fields["vocab_size"] = SMALL.vocabulary_size
+        fields["vocab_size"] = ours.vocabulary_size
         return real["gemma"](**fields)
 
     theirs.get_gemma_config = gemma
     theirs.CONFIG_MAPPING = {"paligemma": paligemma, "gemma": expert}
-    side = SMALL.vision.image_px
+    side = ours.vision.image_px
     config = PI05Config(
         device="cpu",
         dtype="float32",
         chunk_size=HORIZON,
         n_action_steps=HORIZON,
-        max_action_dim=SMALL.action_width,
+        max_action_dim=ours.action_width,
         image_resolution=(side, side),
         # As in the public LIBERO checkpoints: a third view that is never there.
         empty_cameras=1,
@@ -130,15 +140,15 @@ def small_lerobot_policy() -> Any:
         f"observation.images.image{index}": PolicyFeature(FeatureType.VISUAL, (3, side, side))
         for index in range(NUM_CAMERAS)
     }
-    config.output_features = {"action": PolicyFeature(FeatureType.ACTION, (SMALL.action_width,))}
+    config.output_features = {"action": PolicyFeature(FeatureType.ACTION, (ours.action_width,))}
     policy = theirs.PI05Policy(config).eval()
     paligemma_model = policy.model.paligemma_with_expert.paligemma.model
     paligemma_model.multi_modal_projector.linear = torch.nn.Linear(
-        SMALL.vision.width, SMALL.prefix.width
+        ours.vision.width, ours.prefix.width
     )
     embedding = paligemma_model.language_model.embed_tokens
     paligemma_model.language_model.embed_tokens = type(embedding)(
-        SMALL.vocabulary_size, SMALL.prefix.width, 0, embedding.scalar_embed_scale
+        ours.vocabulary_size, ours.prefix.width, 0, embedding.scalar_embed_scale
     )
     policy.model.paligemma_with_expert.paligemma.lm_head = torch.nn.Identity()
     return policy
@@ -176,7 +186,7 @@ def our_chunk(model: Pi05Model, inputs: Inputs, num_steps: int) -> np.ndarray:
     """Normalised actions of ours."""
     batch, horizon = inputs.noise.shape[:2]
     pictures = torch.from_numpy(inputs.pictures).permute(0, 1, 4, 2, 3).float() / 255.0 * 2.0 - 1.0
-    seen_mask = torch.ones(batch, NUM_CAMERAS * SMALL.vision.num_patches, dtype=torch.bool)
+    seen_mask = torch.ones(batch, NUM_CAMERAS * model.config.vision.num_patches, dtype=torch.bool)
     prefix_mask = torch.cat((seen_mask, torch.from_numpy(inputs.mask)), dim=1)
     mask = torch.cat((prefix_mask, torch.ones(batch, horizon, dtype=torch.bool)), dim=1)
     cache = model.new_cache(batch, mask.shape[1])
@@ -248,20 +258,22 @@ def compare_processing(num_states: int = 2000) -> tuple[int, float]:
     return num_differing, worst
 
 
-def loaded_from_their_file(policy: Any) -> Pi05Model:
+def loaded_from_their_file(policy: Any, config: Pi05Config) -> Pi05Model:
     """Our model from a file that holds lerobot's state as lerobot names it."""
     state = {name: value.contiguous() for name, value in policy.state_dict().items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         save_file(state, path)
-        return load_model(path, SMALL, torch.device("cpu"), torch.float32)
+        return load_model(path, config, torch.device("cpu"), torch.float32)
 
 
-def compare(policy: Any, model: Pi05Model, show: Callable[[str], None]) -> list[dict[str, Any]]:
+def compare(
+    policy: Any, model: Pi05Model, batches: Sequence[int], show: Callable[[str], None]
+) -> list[dict[str, Any]]:
     """One row per batch size and number of steps."""
     rows = []
-    for batch in (1, 4, 16):
-        inputs = make_inputs(batch)
+    for batch in batches:
+        inputs = make_inputs(model.config, batch)
         for num_steps in (5, 10):
             expected = their_chunk(policy, inputs, num_steps)
             difference = float(np.abs(our_chunk(model, inputs, num_steps) - expected).max())
@@ -280,7 +292,7 @@ def compare(policy: Any, model: Pi05Model, show: Callable[[str], None]) -> list[
 
 def write_golden(policy: Any, path: Path) -> None:
     """Inputs and lerobot's chunks, without weights: those come from the seed."""
-    inputs = make_inputs(GOLDEN_BATCH)
+    inputs = make_inputs(SMALL, GOLDEN_BATCH)
     np.savez_compressed(
         path,
         seed=np.int64(SEED),
@@ -298,14 +310,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the result there")
     parser.add_argument("--golden", type=Path, help="write inputs and lerobot's chunks there")
+    parser.add_argument(
+        "--wide", action="store_true", help="the public widths instead, two layers deep; 8 GB"
+    )
     arguments = parser.parse_args()
 
-    policy = small_lerobot_policy()
+    config, batches = (WIDE, (1,)) if arguments.wide else (SMALL, (1, 4, 16))
+    policy = lerobot_policy(config)
     fill(policy)
     device = torch.device("cpu")
-    rows = compare(policy, random_model(SMALL, device, torch.float32, SEED), print)
-    from_file = our_chunk(loaded_from_their_file(policy), make_inputs(4), 5)
-    file_difference = float(np.abs(from_file - their_chunk(policy, make_inputs(4), 5)).max())
+    rows = compare(policy, random_model(config, device, torch.float32, SEED), batches, print)
+    inputs = make_inputs(config, batches[-1])
+    from_file = our_chunk(loaded_from_their_file(policy, config), inputs, 5)
+    file_difference = float(np.abs(from_file - their_chunk(policy, inputs, 5)).max())
     resizing = compare_resizing()
     num_prompts, restoring = compare_processing()
     worst = max(file_difference, *(row["largest_difference"] for row in rows))
@@ -326,7 +343,7 @@ def main() -> int:
     print(json.dumps({key: value for key, value in result.items() if key != "rows"}))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    if arguments.golden is not None:
+    if arguments.golden is not None and not arguments.wide:
         write_golden(policy, arguments.golden)
     return 0 if max(worst, resizing, restoring) <= LIMIT and num_prompts == 0 else 1
 
