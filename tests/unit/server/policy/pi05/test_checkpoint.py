@@ -108,9 +108,14 @@ def test_embeddings_may_be_stored_as_the_tied_output_layer(tmp_path: Path) -> No
 
 def test_embeddings_go_before_the_tied_output_layer(tmp_path: Path) -> None:
     state = openpi_state()
-    state[TIED] = torch.zeros_like(state[EMBEDDING])
+    tied = {TIED: torch.zeros_like(state[EMBEDDING])}
 
-    assert is_the_same(load(written(tmp_path / "model.safetensors", state)))
+    for parts in ({"a": state, "b": tied}, {"a": tied, "b": state}):
+        for file, part in parts.items():
+            written(tmp_path / file, part)
+        index = {"weight_map": {name: file for file, part in parts.items() for name in part}}
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+        assert is_the_same(load(tmp_path))
 
 
 def test_a_folder_with_one_file_or_with_parts_is_read(tmp_path: Path) -> None:

@@ -270,9 +270,8 @@ def test_a_real_checkpoint_is_used_with_its_statistics(
 
     weights = {public_name(name): value for name, value in tiny_model().named_parameters()}
     save_file(weights, tmp_path / "model.safetensors")
-    # A state that stays as it is, and actions at a tenth of what the model says.
     stats = {
-        "state": {"mean": [0.0] * 8, "std": [1.0] * 8},
+        "state": {"mean": [0.5] * 8, "std": [2.0] * 8},
         "actions": {"mean": [0.0] * 7, "std": [0.1] * 7},
     }
     (tmp_path / "norm_stats.json").write_text(json.dumps({"norm_stats": stats}))
@@ -285,7 +284,9 @@ def test_a_real_checkpoint_is_used_with_its_statistics(
     )
 
     assert not loaded.spec.stand_in
-    random = policy._runner.run([policy._row(observation(1))]).actions[0, :, :7]
+    state = (observation(1).tensors["observation/state"] - 0.5) / 2.0
+    normalised = observation(1, tensors={"observation/state": state})
+    random = policy._runner.run([policy._row(normalised)]).actions[0, :, :7]
     assert np.allclose(actions(loaded, observation(1))[0], np.clip(0.1 * random, -1, 1), atol=1e-5)
 
 

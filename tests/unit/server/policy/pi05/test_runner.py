@@ -25,11 +25,11 @@ def rows(count: int) -> list[Row]:
 
 
 def runner(**options: object) -> Runner:
-    settings: dict[str, object] = {"buckets": (), "prefix_batch": 4} | options
+    settings: dict[str, object] = {"buckets": (), "prefix_batch": 4, "rotate_180": (False,)}
+    settings |= options
     return Runner(
         tiny_model(),
-        Shape(1, NUM_TOKENS, HORIZON),
-        rotate_180=(False,),
+        Shape(len(settings["rotate_180"]), NUM_TOKENS, HORIZON),  # type: ignore[arg-type]
         antialias=True,
         num_steps=2,
         **settings,  # type: ignore[arg-type]
@@ -54,6 +54,19 @@ def test_buckets_and_groups_change_nothing(options: dict[str, object]) -> None:
 
     assert found.shape == (5, HORIZON, TINY.action_width)
     assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_pictures_are_turned_camera_by_camera() -> None:
+    (row,) = rows(1)
+    picture = row.pictures[0]
+    both = Row((picture, picture), row.tokens, row.noise)
+    second_turned = Row((picture, picture[::-1, ::-1]), row.tokens, row.noise)
+
+    turning = runner(rotate_180=(False, True)).run([both]).actions
+    plain = runner(rotate_180=(False, False))
+
+    assert np.allclose(turning, plain.run([second_turned]).actions, atol=1e-6)
+    assert not np.allclose(turning, plain.run([both]).actions, atol=1e-6)
 
 
 def test_nothing_of_an_earlier_batch_is_left() -> None:
