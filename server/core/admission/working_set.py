@@ -27,7 +27,7 @@ from server.core.admission.interface import (
     FleetView,
     WaitingEpisode,
 )
-from server.core.residency import HEALTHY_HIT, LedgerSnapshot, blocks_of
+from server.core.residency import HEALTHY_HIT, PEAK_SHARE, LedgerSnapshot, blocks_of
 
 #: Ended episodes before their mean peak replaces slow start.
 _MIN_ENDED = 4
@@ -37,8 +37,8 @@ _MIN_ENDED = 4
 class WorkingSetSettings:
     """Attributes:
     pool_share: Share of the pool to hand out; None: as learned, 0.85 before anything was learned.
-    peak_share: Share of its family's mean peak at which a young episode is priced. Not all are
-        at their peak at once; 0.85 was the best of a few in the replay of the study's fleet.
+    peak_share: Share of its family's mean peak at which a young episode is priced; see
+        server.core.residency.PEAK_SHARE.
     growth_turns: An episode is priced at least this many turns ahead of its present context.
     overhead_blocks: Added for each episode: started blocks and state snapshots.
     slow_start_episodes: Inside at once while nothing is known of any task family.
@@ -46,7 +46,7 @@ class WorkingSetSettings:
     """
 
     pool_share: float | None = None
-    peak_share: float = 0.85
+    peak_share: float = PEAK_SHARE
     growth_turns: int = 2
     overhead_blocks: int = 8
     slow_start_episodes: int = 4

@@ -14,7 +14,7 @@ from server.core.residency.boundary import full_prefix_boundary, is_full_prefix_
 from server.core.residency.capacity import PRIOR_SHARE, CapacityEstimate
 from server.core.residency.engine_gauges import SILENT_ENGINE, EngineGauges
 from server.core.residency.footprint import PrefixOutcome, TurnFootprint
-from server.core.residency.forecast import FamilyForecast, ForecastTable
+from server.core.residency.forecast import PEAK_SHARE, FamilyForecast, ForecastTable
 from server.core.residency.healthy_ratio import HEALTHY_HIT
 from server.core.residency.ledger import CountedTurn, PrefixLedger
 from server.core.residency.snapshot import LedgerSnapshot, LedgerTotals
@@ -24,6 +24,7 @@ from server.core.residency.working_set import LiveContext, blocks_of
 __all__ = [
     "ALERT_NAMES",
     "HEALTHY_HIT",
+    "PEAK_SHARE",
     "PRIOR_SHARE",
     "QUEUEING_THRASH",
     "SILENT_ENGINE",

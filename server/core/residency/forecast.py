@@ -6,6 +6,10 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+#: Share of its family's mean peak that an episode is forecast at while it is shorter: episodes are
+#: at different points of their lives, so not all are at their peak at once. The best of a few
+#: values in a replay of the study's fleet on vLLM's scheduler.
+PEAK_SHARE = 0.85
 #: Ended episodes of a family that count, and families that are remembered: robots name families
 #: freely, so the table must be bounded.
 _ENDED_PER_FAMILY = 64

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from robot_sdk.messages import TokenUsage
 from server.core.residency.capacity import CapacityEstimate, CapacityLearner
 from server.core.residency.footprint import PrefixOutcome, TurnFootprint, footprint_of
-from server.core.residency.forecast import FamilyHistories, ForecastTable
+from server.core.residency.forecast import PEAK_SHARE, FamilyHistories, ForecastTable
 from server.core.residency.healthy_ratio import HealthyRatio
 from server.core.residency.reuse_distance import ReuseDistances
 from server.core.residency.snapshot import LedgerSnapshot, LedgerTotals
@@ -213,7 +213,8 @@ class PrefixLedger:
         for context in self._working_set:
             forecast = table.of(context.task_family)
             grown = context.context_tokens + (forecast.growth_tokens_per_turn or 0.0)
-            total += blocks_of(max(grown, forecast.mean_peak_tokens or 0.0), block_tokens)
+            peak = PEAK_SHARE * (forecast.mean_peak_tokens or 0.0)
+            total += blocks_of(max(grown, peak), block_tokens)
         return total
 
     def _distance(self, share: float) -> float | None:

@@ -32,7 +32,8 @@ class LedgerSnapshot:
         reuse_distance_blocks_p50, reuse_distance_blocks_p90: Over the newest turns.
         num_live: Admitted episodes, with or without a turn so far.
         working_set_tokens, working_set_blocks: Contexts of the living episodes.
-        forecast_blocks: The same when each has grown to what its task family reaches.
+        forecast_blocks: The same when they have grown: each at least at PEAK_SHARE of what its task
+            family reaches, and one turn ahead of its present context.
         mean_context_tokens: Of living episodes that have had a turn.
         pool_blocks, block_tokens: As the engine or the configuration tells.
         capacity: What was seen to survive and to be lost.
