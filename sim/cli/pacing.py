@@ -30,7 +30,7 @@ from robot_sdk.client import Client
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.control import ControlLoop
 from robot_sdk.episode_trace import EpisodeTrace
-from robot_sdk.errors import RobotSdkError
+from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from robot_sdk.loop_state import LoopState
 from robot_sdk.observation import Observation
 from robot_sdk.policy_source import PolicyResult
@@ -89,7 +89,7 @@ class RobotRow:
 class NumberedRobot:
     """A robot that only looks whether actions come in the order of their steps."""
 
-    def __init__(self, control_hz: float, images: bool, seed: int) -> None:
+    def __init__(self, control_hz: float, seed: int) -> None:
         self.control_hz = control_hz
         self.action_dim = _ACTION_DIM
         self.num_out_of_order = 0
@@ -100,14 +100,20 @@ class NumberedRobot:
         self._pictures = {
             key: chance.integers(0, 256, shape, dtype=np.uint8) for key in _IMAGE_KEYS
         }
-        self._images = images
 
     def observe(self, keys: Collection[str] | None = None) -> Observation:
-        """A state of 8 numbers, and the pictures if the run has them."""
+        """A state of 8 numbers, and of the two pictures those that are asked for."""
+        wanted = {_STATE_KEY} if keys is None else set(keys)
+        known = {_STATE_KEY, *self._pictures}
+        if not wanted <= known:
+            raise InvalidArgumentError(
+                "no such observation", field="keys", value=sorted(wanted - known), allowed=known
+            )
         self._num_frames += 1
-        images = self._pictures if self._images else {}
+        images = {key: picture for key, picture in self._pictures.items() if key in wanted}
+        state = np.full(8, self._num_frames, np.float32)
         return Observation(
-            tensors={_STATE_KEY: np.full(8, self._num_frames, np.float32)},
+            tensors={_STATE_KEY: state} if _STATE_KEY in wanted else {},
             images=images,
             captured_s=SYSTEM_CLOCK.now_s(),
             frame_ids=dict.fromkeys(images, self._num_frames),
@@ -251,7 +257,7 @@ def _run_fleet(target: str, args: argparse.Namespace, case: Case) -> list[RobotR
 
 
 def _run_robot(target: str, args: argparse.Namespace, case: Case, index: int) -> RobotRow:
-    robot = NumberedRobot(args.hz, case.images, index)
+    robot = NumberedRobot(args.hz, index)
     keys = (_STATE_KEY, *_IMAGE_KEYS) if case.images else (_STATE_KEY,)
     with robot_sdk.connect(target) as client, _running(client, robot, f"robot-{index}") as running:
         report = running.run_policy(

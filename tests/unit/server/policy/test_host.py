@@ -17,12 +17,13 @@ from robot_sdk.errors import (
     ObservationMismatchError,
     OverloadedError,
     RobotSdkError,
+    WorkerUnavailableError,
     from_detail,
 )
 from robot_sdk.tensors import decode_tensor, encode_tensor
 from server.policy.host import PolicyHost, RawAnswer, RawObservation
 from server.policy.interface import PolicyInput, PolicyOutput
-from tests.fakes.policies import StepPolicy
+from tests.fakes.policies import OutOfMemoryPolicy, StepPolicy
 
 
 def raw(control_step: int, key: str = "observation/state") -> RawObservation:
@@ -211,3 +212,18 @@ def test_a_time_that_is_no_number_fails_its_observation_only() -> None:
     assert isinstance(error(answer), BadModelOutputError)
     assert not unknown.failed
     assert unknown.vision_s is None
+
+
+@pytest.mark.parametrize("kind", ["host", "device"])
+def test_out_of_memory_fails_the_whole_batch_with_its_size_and_the_next_one_runs(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = PolicyHost(OutOfMemoryPolicy(kind), "mine", 0.0, VirtualClock())
+
+    answers = host.run([raw(10), raw(666), raw(30)]).answers
+
+    assert [type(error(a)) for a in answers] == [WorkerUnavailableError] * 3
+    assert "ran out of memory on a batch of 3" in str(error(answers[0]))
+    assert "secret detail" not in str(error(answers[0]))
+    assert "policies.mine.max_batch" in caplog.text
+    assert [a.failed for a in host.run([raw(10), raw(30)]).answers] == [False, False]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomllib
+
+from robot_sdk.testing import RobotContract
+from server.config import load
+from sim.cli import pacing
+from sim.cli.pacing import Case, NumberedRobot
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    pacing.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "cases"),
+    [
+        ((), [Case("paced", False), Case("unpaced", False), Case("paced", True)]),
+        (("--paced",), [Case("paced", False)]),
+        (("--unpaced", "--images"), [Case("unpaced", False), Case("paced", True)]),
+    ],
+)
+def test_all_cases_are_run_unless_some_are_named(words: tuple[str, ...], cases: list[Case]) -> None:
+    assert pacing._cases(arguments(*words)) == cases
+
+
+@pytest.mark.parametrize("case", [Case("paced", True), Case("unpaced", False)])
+def test_the_server_gets_settings_that_it_knows(tmp_path: Path, case: Case) -> None:
+    settings = pacing._settings(arguments("--gpus", "2"), case, tmp_path / "table.json")
+    policy = load(overrides=settings).policies["table"]
+    assert policy.workers == 2
+    assert policy.pacing is (case.discipline == "paced")
+    assert policy.refuse_overload is False
+    assert policy.options.get("image_px", 0) == (224 if case.images else 0)
+    assert tomllib.loads(f"x = {settings[3].partition('=')[2]}")["x"] == policy.options
+
+
+def test_actions_that_repeat_or_go_back_are_counted() -> None:
+    robot = NumberedRobot(20.0, seed=0)
+    for number in (3, 4, 7, 7, 5, 8):
+        robot.act(np.full(7, number, np.float32))
+    assert robot.num_out_of_order == 2
+
+
+class TestNumberedRobot(RobotContract):
+    def make_robot(self) -> NumberedRobot:
+        return NumberedRobot(20.0, seed=0)
