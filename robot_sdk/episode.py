@@ -78,9 +78,9 @@ class PacingAdvice:
     received_s: float
 
     @property
-    def grid_phase_s(self) -> float:
-        """A moment that the grid of ticks should go through."""
-        return self.received_s + self.grid_shift_s
+    def grid_phase_s(self) -> float | None:
+        """A moment that the grid of ticks should go through. None: it may stay, the shift is 0."""
+        return self.received_s + self.grid_shift_s if self.grid_shift_s else None
 
 
 @dataclass(frozen=True)
