@@ -10,6 +10,7 @@ from robot_sdk.api.v1 import fleet_pb2
 from robot_sdk.brain_status_text import cache_lines, door_lines
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.plain_text import one_line
+from robot_sdk.policy_status_text import batcher_lines
 
 DESCRIPTION = """\
 Prints admission, brain, policies and episodes of a running server. Exit codes: 0 done, 1 the server
@@ -83,6 +84,7 @@ def render_status(status: fleet_pb2.FleetStatus) -> str:
             f"{policy.chunks_total} chunks, {policy.failed_total} failed, "
             f"{policy.superseded_total} superseded"
         )
+        lines += batcher_lines(policy)
     if status.episodes:
         lines += ["", _episode_line(*_HEADINGS)]
         lines += [_episode(episode) for episode in status.episodes]

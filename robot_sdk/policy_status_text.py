@@ -1,0 +1,26 @@
+"""How a policy's batcher keeps up, as lines for an operator."""
+
+from __future__ import annotations
+
+from robot_sdk.api.v1 import fleet_pb2
+
+
+def batcher_lines(policy: fleet_pb2.PolicyStatus) -> list[str]:
+    """Streams, pacing and learned latencies. A server that tells none of it gets no line."""
+    if not policy.batcher:
+        return []
+    words = [f"{policy.batcher} batches, {policy.open_streams} open streams"]
+    if policy.HasField("cycle_s"):
+        words.append(f"each served every {policy.cycle_s * 1e3:.0f} ms")
+    if policy.HasField("sustainable_control_hz"):
+        words.append(f"one more could run at {policy.sustainable_control_hz:.1f} Hz")
+    if policy.expired_total:
+        words.append(f"{policy.expired_total} observations expired")
+    if policy.refused_streams_total:
+        words.append(f"{policy.refused_streams_total} streams refused")
+    if policy.latencies:
+        table = ", ".join(
+            f"{row.batch_size}: {row.latency_s * 1e3:.0f}" for row in policy.latencies
+        )
+        words.append(f"ms by batch size {table}")
+    return [f"  {'; '.join(words)}"]
