@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, WebSocketException
@@ -39,6 +40,7 @@ class Connection:
         self._api_key = api_key
         self._clock = clock
         self._socket: ClientConnection | None = None
+        self._resources = ExitStack()
         self._backoff = Backoff()
         self._not_before_s: float | None = None
         self._metadata = ""
@@ -107,9 +109,9 @@ class Connection:
         """Hang up. What was asked is not answered any more."""
         if self._socket is None:
             return
-        socket, self._socket = self._socket, None
+        self._socket = None
         try:
-            socket.close()
+            self._resources.close()
         except (OSError, WebSocketException):
             _log.debug("closing a broken connection", exc_info=True)
 
@@ -121,7 +123,7 @@ class Connection:
         context = None
         if options.url.startswith("wss"):
             context = ssl.create_default_context(cafile=options.ca_file or None)
-        socket = connect(
+        opening = connect(
             options.url,
             additional_headers=headers,
             ssl=context,
@@ -133,13 +135,12 @@ class Connection:
             ping_interval=None,
             max_size=options.max_message_bytes,
         )
-        try:
+        with ExitStack() as stack:
+            socket = stack.enter_context(opening)
             first = socket.recv(options.connect_timeout_s)
             metadata = first if isinstance(first, str) else codec.decode(first)
             self._check_metadata(metadata)
-        except BaseException:
-            socket.close()
-            raise
+            self._resources = stack.pop_all()
         text = repr(metadata)
         if text != self._metadata:
             self._metadata = text

@@ -53,6 +53,12 @@ class OpenpiPolicy:
         gone: list[WorkerUnavailableError] = []
         return list(self._threads.map(lambda item: self._ask(item, gone), batch))
 
+    def close(self) -> None:
+        """Hang up; for a policy that is used outside a worker, which ends with its process."""
+        self._threads.shutdown()
+        while not self._idle.empty():
+            self._idle.get().close()
+
     def _ask(self, item: PolicyInput, gone: list[WorkerUnavailableError]) -> PolicyOutcome:
         connection = self._idle.get()
         try:

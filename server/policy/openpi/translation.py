@@ -43,7 +43,7 @@ def output_of(reply: Any, options: OpenpiOptions) -> PolicyOutput:
     if options.clip_actions and actions.ndim == 2 and actions.shape[1] == len(options.action):
         spec = options.spec()
         actions = np.clip(actions, spec.lower_limits(), spec.upper_limits())
-    return PolicyOutput(actions.astype(np.float32), denoise_s=_infer_s(reply))
+    return PolicyOutput(actions.astype(np.float32))
 
 
 def remote_failure(words: str) -> BadModelOutputError:
@@ -90,13 +90,6 @@ def _rows(value: Any, name: str) -> NDArray[Any]:
     while array.ndim > 2 and array.shape[0] == 1:
         array = array[0]
     return array
-
-
-def _infer_s(reply: Any) -> float | None:
-    """What the remote server says its inference took, seconds."""
-    timing = reply.get("server_timing") if isinstance(reply, Mapping) else None
-    took_ms = timing.get("infer_ms") if isinstance(timing, Mapping) else None
-    return float(took_ms) / 1e3 if isinstance(took_ms, (int, float, np.number)) else None
 
 
 def _bad(found: str, wanted: str) -> BadModelOutputError:
