@@ -55,8 +55,20 @@ def open_fleet(target: str, arguments: argparse.Namespace) -> Iterator[Fleet]:
         RobotSdkError: The server cannot be reached or refuses; also made of what a call in the
             block raises.
     """
-    tls = _tls(arguments)
-    token = _read_token(arguments.token_file)
+    with connect_fleet(target, _tls(arguments), _read_token(arguments.token_file)) as fleet:
+        yield fleet
+
+
+@contextmanager
+def connect_fleet(
+    target: str, tls: TlsConfig | None = None, token: str | None = None
+) -> Iterator[Fleet]:
+    """The same without a command line.
+
+    Raises:
+        InvalidArgumentError: Bad address, token or TLS file.
+        RobotSdkError: As in `open_fleet`.
+    """
     channel = open_channel(ChannelConfig(target, tls), sends_token=token is not None)
     try:
         with channel:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -24,14 +25,24 @@ class ServerProcess:
     Args:
         settings: `section.key=value`, as for `--set`.
         folder: Gets the server's log and ready file.
+        environment: Variables that it gets besides this process's own.
+        start_timeout_s: How long it may take to load its models.
 
     Attributes:
         target: "host:port", once it is ready.
     """
 
-    def __init__(self, settings: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self,
+        settings: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = START_TIMEOUT_S,
+    ) -> None:
         self._settings = ("server.port=0", *settings)
         self._folder = folder
+        self._start_timeout_s = start_timeout_s
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.target = ""
 
@@ -64,7 +75,11 @@ class ServerProcess:
             command += ["--set", setting]
         with self.log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
             )
         try:
             self._wait_ready(ready)
@@ -95,7 +110,7 @@ class ServerProcess:
 
     def _wait_ready(self, ready: Path) -> None:
         assert self._process is not None
-        deadline_s = SYSTEM_CLOCK.now_s() + START_TIMEOUT_S
+        deadline_s = SYSTEM_CLOCK.now_s() + self._start_timeout_s
         while True:
             if self._process.poll() is not None:
                 raise RobotSdkError(
@@ -111,7 +126,8 @@ class ServerProcess:
                     return
             if SYSTEM_CLOCK.now_s() >= deadline_s:
                 raise RobotSdkError(
-                    f"the server was not ready within {START_TIMEOUT_S:.0f} s: {self._last_words()}"
+                    f"the server was not ready within {self._start_timeout_s:.0f} s: "
+                    f"{self._last_words()}"
                 )
             SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + _POLL_S)
 

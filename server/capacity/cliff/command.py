@@ -87,4 +87,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="also run vLLM 0.17.1 from here; tests/tools/fetch_study_engine.sh makes the folder",
     )
+    tiny = parser.add_argument_group("--engine tiny")
+    tiny.add_argument(
+        "--quick", action="store_true", help="below the cliff, above it, and above it with the cap"
+    )
     return parser

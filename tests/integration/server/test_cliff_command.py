@@ -69,3 +69,20 @@ def test_a_worker_that_fails_ends_the_others_and_is_named(tmp_path):
     with pytest.raises(RobotSdkError, match="engine without a model"):
         run_sweeps(sweeps, lambda done, total: None)
     assert len(sweeps[0].outcomes) < 50
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(400)
+def test_a_real_engine_keeps_every_prefix_below_its_pool_none_above_and_all_with_the_cap(
+    tmp_path, capfd
+):
+    pytest.importorskip("vllm")
+    pytest.importorskip("matplotlib")
+    code = main(["cliff", "--engine", "tiny", "--quick", "--out", str(tmp_path)])
+    assert code == 0, capfd.readouterr().err
+    content = json.loads((tmp_path / "cliff-tiny.json").read_text())
+    survival = {row["row"]: row["ours"] for row in content["rows"]}
+    assert survival == {"N8": 1.0, "N14": 0.0, "N14_K8": 1.0}
+    capped = content["phases"][-1]
+    assert (capped["num_inside"], capped["num_waiting"]) == (8, 6)
+    assert (tmp_path / "cliff-tiny.png").read_bytes().startswith(b"\x89PNG")
