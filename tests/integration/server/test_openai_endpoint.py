@@ -708,6 +708,15 @@ def test_the_key_is_sent_and_told_to_nobody(
     robot.drop()
 
 
+def test_a_setting_that_is_missing_is_named_before_anything_is_served(
+    start_server: Callable[..., Server],
+) -> None:
+    server = start_server('[brain]\nengine = "openai"\n[policies]\n', wait=False)
+
+    assert server.wait_for_exit() == 2
+    assert "openai.base_url" in server.log
+
+
 def test_an_endpoint_whose_certificate_nobody_signed_is_not_used(
     start_server: Callable[..., Server], connect: Callable[..., Any], tmp_path: Path
 ) -> None:
