@@ -52,6 +52,14 @@ def note_text(dropped_turns: int) -> str:
     )
 
 
+def fits(policy: ContextPolicy, prompt: Piece) -> bool:
+    """Whether a prompt is within the limits."""
+    return not (
+        _passes(prompt.num_tokens, policy.max_prompt_tokens)
+        or _passes(len(prompt.images), policy.max_images)
+    )
+
+
 def num_turns_to_drop(
     policy: ContextPolicy, fixed: Piece, turns: Sequence[Piece], note_tokens: int
 ) -> int:

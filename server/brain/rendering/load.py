@@ -102,6 +102,8 @@ def _template_text(template: str) -> str:
 
 def _own_template(tokenizer: Any, model: str) -> str:
     template = tokenizer.chat_template
+    if isinstance(template, dict):
+        template = template.get("tool_use", template.get("default"))
     if isinstance(template, str):
         return template
     raise InvalidArgumentError(

@@ -11,6 +11,9 @@ from server.brain.interface import Tool
 from server.brain.rendering.interface import ToolCallMode
 from server.brain.rendering.output_parser import VllmOutputParsers, chat_request
 
+#: Characters in a row: enough for how models write JSON, on one line or indented by two.
+_MAX_WHITE_SPACE = 8
+
 
 def structured_outputs(
     parsers: VllmOutputParsers, tools: Sequence[Tool], mode: ToolCallMode
@@ -45,11 +48,24 @@ def structured_outputs(
             value=mode,
             allowed=["off", "auto and required with a parser such as hermes or qwen3_coder"],
         )
-    params = StructuredOutputsParams(
-        structural_tag=json.dumps(limit_to_single_tool_call(tag).model_dump())
-    )
+    grammar = limit_to_single_tool_call(tag).model_dump()
+    _bound_white_space(grammar)
+    params = StructuredOutputsParams(structural_tag=json.dumps(grammar))
     _check(params)
     return params
+
+
+def _bound_white_space(node: Any) -> None:
+    """JSON allows any amount of it between two tokens, and a model that is lost in it stays there
+    until its answer is cut.
+    """
+    if isinstance(node, dict):
+        if node.get("type") == "json_schema" and node.get("style") == "json":
+            node["max_whitespace_cnt"] = _MAX_WHITE_SPACE
+        node = list(node.values())
+    if isinstance(node, list):
+        for item in node:
+            _bound_white_space(item)
 
 
 def _check(params: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from robot_sdk.errors import BadModelOutputError
 from server.brain.interface import Message, Tool
-from server.brain.rendering.compaction import Piece, note_text, num_turns_to_drop
+from server.brain.rendering.compaction import Piece, fits, note_text, num_turns_to_drop
 from server.brain.rendering.interface import ContextPolicy, PromptDraft, Rendered, Renderer
 
 #: Token ids take four bytes each; Python integers in a list take forty.
@@ -129,34 +129,39 @@ class TokenTranscript:
         return _Plan(draft, new, 0, None)
 
     def _next(self, new: Rendered) -> _Plan:
-        fixed = self._all(()) + _piece(new)
-        longest_note = self._note(len(self._turns)).num_tokens if self._may_drop else 0
-        dropped = num_turns_to_drop(self._policy, fixed, self._turns, longest_note)
-        note = self._note(dropped) if dropped else None
-        prefix, ids = self.num_tokens, self._ids
-        if note is not None:
-            ids = self._without(dropped, note)
-            unchanged = _common_length(note.token_ids, self._ids[self._opening.num_ids :])
-            prefix = self._opening.num_tokens + unchanged
-        whole = self._all(self._turns[dropped:]) + _piece(new)
-        if note is not None:
-            whole = Piece(0, note.num_tokens - self._head.num_tokens) + whole
+        whole = self._all(self._turns) + _piece(new)
+        if not fits(self._policy, whole):
+            return self._shorter(new)
+        token_ids = self._ids.tolist()
+        token_ids += new.token_ids
         draft = PromptDraft(
-            token_ids=[*ids.tolist(), *new.token_ids],
+            token_ids=token_ids,
             images=whole.images,
             num_prompt_tokens=whole.num_tokens,
-            expected_prefix_tokens=prefix,
+            expected_prefix_tokens=whole.num_tokens - new.num_tokens,
+            total_dropped_turns=self._dropped,
+        )
+        return _Plan(draft, new, 0, None)
+
+    def _shorter(self, new: Rendered) -> _Plan:
+        fixed = self._all(()) + _piece(new)
+        longest_note = self._note(len(self._turns)).num_tokens
+        dropped = num_turns_to_drop(self._policy, fixed, self._turns, longest_note)
+        note = self._note(dropped)
+        whole = self._all(self._turns[dropped:], head=_piece(note)) + _piece(new)
+        unchanged = _common_length(note.token_ids, self._ids[self._opening.num_ids :])
+        draft = PromptDraft(
+            token_ids=[*self._without(dropped, note), *new.token_ids],
+            images=whole.images,
+            num_prompt_tokens=whole.num_tokens,
+            expected_prefix_tokens=self._opening.num_tokens + unchanged,
             dropped_turns=dropped,
             total_dropped_turns=self._dropped + dropped,
         )
         return _Plan(draft, new, dropped, note)
 
-    @property
-    def _may_drop(self) -> bool:
-        return self._policy.mode == "compact" and bool(self._turns)
-
-    def _all(self, turns: Sequence[Piece]) -> Piece:
-        pieces = (self._opening, self._head, *turns, self._last_output)
+    def _all(self, turns: Sequence[Piece], head: Piece | None = None) -> Piece:
+        pieces = (self._opening, head or self._head, *turns, self._last_output)
         images = tuple(image for piece in pieces for image in piece.images)
         return Piece(
             sum(piece.num_ids for piece in pieces),

@@ -179,6 +179,8 @@ GOOD = '<tool_call>\n{"name": "look", "arguments": {"a": "x", "b": 1}}\n</tool_c
         (GOOD.replace('"b": 1', '"b": 10'), False),
         (GOOD.replace('"b": 1', '"c": 1'), False),
         (GOOD.replace('"a": "x", ', ""), False),
+        (GOOD.replace('{"a"', '{\n  "a"'), True),
+        (GOOD.replace('{"a"', "{" + " " * 20 + '"a"'), False),
     ],
 )
 def test_required_takes_exactly_one_call_that_fits_its_schema(answer: str, fits: bool) -> None:
