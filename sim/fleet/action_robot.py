@@ -129,19 +129,20 @@ class FleetRobot:
         actual_hz = plan.control_hz * (1.0 + plan.clock_ppm * 1e-6)
         self.robot = RecordingRobot(loop.clock, control_hz=actual_hz)
         self._core = ControlCore(ActionGuard.unlimited(1), EstopLatch())
-        self._driver = TickDriver(self.robot, self._core, loop.clock, "realtime")
+        self._driver: TickDriver | None = None
         self._stalled_until_s = 0.0
 
     def state(self) -> LoopState:
         """The SDK's own counters."""
-        return self._driver.state()
+        return self._core.state() if self._driver is None else self._driver.state()
 
     def start(self, make_source: MakeSource, first_observation_s: float | None) -> None:
         """The stream is open: the policy tool begins."""
+        self._driver = TickDriver(self.robot, self._core, self._loop.clock, "realtime")
         self._core.submit(make_source(self.stream, first_observation_s))
         for at_s, duration_s in self.plan.stalls:
             self._loop.at(at_s, partial(self._stall, at_s + duration_s))
-        self._wake()
+        self._wake(self._driver)
 
     def leave(self) -> None:
         """The robot is switched off."""
@@ -150,16 +151,16 @@ class FleetRobot:
     def _stall(self, end_s: float) -> None:
         self._stalled_until_s = end_s
 
-    def _wake(self) -> None:
-        due_s = self._driver.due_s()
+    def _wake(self, driver: TickDriver) -> None:
+        due_s = driver.due_s()
         if due_s is not None:
-            self._loop.at(due_s, self._tick)
+            self._loop.at(due_s, partial(self._tick, driver))
 
-    def _tick(self) -> None:
+    def _tick(self, driver: TickDriver) -> None:
         if self.stream.is_closed:
             return
         if self._loop.clock.now_s() < self._stalled_until_s:
-            self._loop.at(self._stalled_until_s, self._tick)
+            self._loop.at(self._stalled_until_s, partial(self._tick, driver))
             return
-        self._driver.run()
-        self._wake()
+        driver.run()
+        self._wake(driver)

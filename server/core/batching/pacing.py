@@ -90,7 +90,7 @@ class Pacer:
     def started(self, items: Sequence[Waiting[Any]]) -> None:
         """A batch was started: the plan follows it if most of the fastest robots are in it."""
         phases = (self._phases.get(i.stream) for i in items if self._is_in_every_batch(i.stream))
-        members = [phase for phase in phases if phase is not None]
+        members = [phase for phase in phases if phase is not None and phase.last_step is not None]
         num_steady = sum(self._is_in_every_batch(stream) for stream in self._phases)
         if 2 * len(members) <= num_steady or self._anchor_s is None:
             return

@@ -47,7 +47,7 @@ class TierAdmission:
     def fits(self, rates: Iterable[StreamRate], num_workers: int) -> bool:
         """Whether streams of these rates can all be carried by so many workers."""
         numbered = dict(enumerate(rates))
-        if not numbered:
+        if not numbered or self._latencies.expected_s(1) is None:
             return True
         base_s = min(rate.cycle_s for rate in numbered.values())
         return fullest_batch(numbered) <= num_workers * self.largest_batch(base_s)

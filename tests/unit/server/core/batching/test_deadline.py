@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import pytest
+
+from server.core.batching import (
+    STUDY_TABLE,
+    Accepted,
+    DeadlineBatcher,
+    LatencyLearner,
+    Refused,
+    StreamRate,
+    Waiting,
+)
+from server.core.batching.latency_learner import ENOUGH, WARMUPS_PER_SIZE
+
+RATE = StreamRate(20.0, executed_steps=5, horizon=10)
+
+
+def study(**options: object) -> DeadlineBatcher[None]:
+    return DeadlineBatcher(64, LatencyLearner(STUDY_TABLE), **options)  # type: ignore[arg-type]
+
+
+def waiting(stream: int, step: int, arrived_s: float, buffered_steps: int = 5) -> Waiting[None]:
+    return Waiting(stream, step, arrived_s, arrived_s + 0.5, None, step, buffered_steps)
+
+
+def open_streams(batcher: DeadlineBatcher[None], num_streams: int) -> float:
+    """Open them at time 0. Returns when their first observations are planned."""
+    wishes = [batcher.open_stream(stream, RATE, 0.0) for stream in range(num_streams)]
+    assert all(isinstance(wish, Accepted) for wish in wishes)
+    first = wishes[0]
+    assert isinstance(first, Accepted)
+    assert first.next_observation_in_s is not None
+    return first.next_observation_in_s
+
+
+def test_observations_that_arrive_together_run_together() -> None:
+    batcher = study()
+    first_s = open_streams(batcher, 7)
+    for stream in range(6):
+        batcher.add(waiting(stream, 0, first_s, 0))
+        batch = batcher.take(first_s)
+        assert not batch.items
+        assert batch.wake_at_s is not None
+    batcher.add(waiting(6, 0, first_s, 0))
+    assert len(batcher.take(first_s).items) == 7
+
+
+def test_the_wait_for_a_missing_robot_ends_in_time_for_the_others() -> None:
+    batcher = study(margin_s=0.002)
+    first_s = open_streams(batcher, 7)
+    for stream in range(6):
+        batcher.add(waiting(stream, 0, first_s))
+    wake_at_s = batcher.take(first_s).wake_at_s
+    assert wake_at_s is not None
+    batch = batcher.take(wake_at_s)
+    assert len(batch.items) == 6
+    assert wake_at_s + STUDY_TABLE.latency_s(6) <= first_s + 0.25
+
+
+def test_one_slow_robot_joins_the_next_cycle_and_delays_nobody() -> None:
+    batcher = study()
+    first_s = open_streams(batcher, 7)
+    for stream in range(6):
+        batcher.add(waiting(stream, 0, first_s))
+    start_s = first_s + 0.2
+    assert len(batcher.take(start_s - 0.18).items) == 6
+    batcher.add(waiting(6, 1, first_s + 0.05))
+    free_s = first_s + 0.02 + STUDY_TABLE.latency_s(6)
+    batcher.on_finished(0, 6, STUDY_TABLE.latency_s(6), free_s)
+    assert not batcher.take(free_s).items
+    for stream in range(6):
+        batcher.add(waiting(stream, 5, first_s + 0.25))
+    batch = batcher.take(first_s + 0.25)
+    assert {item.stream for item in batch.items} == set(range(7))
+
+
+def test_robots_are_told_to_ask_half_a_period_before_the_tick_that_is_wanted() -> None:
+    batcher = study()
+    first_s = open_streams(batcher, 1)
+    batcher.add(waiting(0, 0, first_s))
+    assert batcher.take(first_s).items
+    done_s = first_s + 0.160
+    assert batcher.next_observation_in_s(0, done_s) == pytest.approx(0.25 - 0.160 - 0.025)
+
+
+def test_two_workers_share_robots_that_arrive_together() -> None:
+    batcher = study(num_workers=2)
+    batcher.on_ready(0, 0.0)
+    batcher.on_ready(1, 0.0)
+    first_s = open_streams(batcher, 14)
+    for stream in range(14):
+        batcher.add(waiting(stream, 0, first_s))
+    assert [len(batcher.take(first_s, worker).items) for worker in (0, 1)] == [7, 7]
+
+
+def test_a_worker_that_was_lost_is_no_longer_counted_on() -> None:
+    batcher = study(num_workers=2)
+    batcher.on_ready(0, 0.0)
+    batcher.on_ready(1, 0.0)
+    batcher.on_lost(1, 0.0)
+    first_s = open_streams(batcher, 8)
+    for stream in range(8):
+        batcher.add(waiting(stream, 0, first_s, 9))
+    assert len(batcher.take(first_s, 0).items) == 8
+
+
+def test_the_eighth_robot_at_20_hz_is_refused_and_told_what_would_fit() -> None:
+    batcher = study()
+    open_streams(batcher, 7)
+    verdict = batcher.open_stream(7, RATE, 0.0)
+    assert isinstance(verdict, Refused)
+    assert "carry 7 robots" in verdict.reason
+    assert verdict.sustainable_control_hz is None
+    assert "no control rate would fit" in verdict.reason
+    assert batcher.status(0.0).num_refused == 1
+
+
+def test_the_rate_that_a_refusal_names_is_accepted() -> None:
+    batcher = study()
+    for stream in range(5):
+        assert isinstance(batcher.open_stream(stream, RATE, 0.0), Accepted)
+    fast = StreamRate(50.0, 5, 10)
+    verdict = batcher.open_stream(9, fast, 0.0)
+    assert isinstance(verdict, Refused)
+    assert verdict.sustainable_control_hz is not None
+    slower = StreamRate(verdict.sustainable_control_hz, 5, 10)
+    assert isinstance(batcher.open_stream(9, slower, 0.0), Accepted)
+
+
+def test_a_robot_that_leaves_makes_room_for_another() -> None:
+    batcher = study()
+    open_streams(batcher, 7)
+    batcher.close_stream(3)
+    assert isinstance(batcher.open_stream(7, RATE, 0.0), Accepted)
+
+
+def test_latency_that_was_learned_decides_who_is_let_in() -> None:
+    batcher = study()
+    for _ in range(WARMUPS_PER_SIZE + ENOUGH):
+        batcher.on_finished(0, 1, 0.240, 0.0)
+    assert isinstance(batcher.open_stream(0, RATE, 0.0), Accepted)
+    assert isinstance(batcher.open_stream(1, RATE, 0.0), Refused)
+
+
+def test_while_no_latency_is_known_everybody_is_let_in_and_served_at_once() -> None:
+    batcher: DeadlineBatcher[None] = DeadlineBatcher(4)
+    open_streams(batcher, 50)
+    for stream in range(6):
+        batcher.add(waiting(stream, 0, 0.0))
+    assert [len(batcher.take(0.0).items) for _ in range(2)] == [4, 2]
+
+
+def test_streams_that_were_never_opened_are_served_too() -> None:
+    batcher = study()
+    batcher.add(waiting(3, 0, 0.0))
+    assert [item.stream for item in batcher.take(0.0).items] == [3]
+    assert batcher.next_observation_in_s(3, 0.1) is None
+
+
+def test_without_pacing_robots_ask_when_they_want_to() -> None:
+    batcher = study(paces=False)
+    assert batcher.open_stream(0, RATE, 0.0) == Accepted(None)
+    batcher.add(waiting(0, 0, 0.0))
+    assert batcher.take(0.0).items
+    assert batcher.next_observation_in_s(0, 0.2) is None
+    assert batcher.status(0.2).cycle_s is None
+
+
+def test_the_status_tells_cycle_latencies_and_what_one_more_robot_could_have() -> None:
+    batcher = study()
+    open_streams(batcher, 4)
+    status = batcher.status(0.0)
+    assert (status.name, status.num_streams, status.cycle_s) == ("deadline", 4, 0.25)
+    assert status.sustainable_control_hz is not None
+    assert status.sustainable_control_hz >= 20.0
+    assert [row.batch_size for row in status.latencies] == [1, 8, 64]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"max_batch": 0}, "max_batch is 0"),
+        ({"max_batch": 1, "num_workers": 0}, "num_workers is 0"),
+        ({"max_batch": 1, "margin_s": -1.0}, "margin_s is -1.0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options: dict[str, float], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        DeadlineBatcher(**options)  # type: ignore[arg-type]
