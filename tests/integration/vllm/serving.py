@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from robot_sdk.api.v1 import brain_pb2, fleet_pb2
+from robot_sdk.api.v1 import brain_pb2, common_pb2, fleet_pb2
 from robot_sdk.clock import SYSTEM_CLOCK
 from tests.integration.server.harness import Client, Inbox, Robot, Server, tool_result, wait_until
 
@@ -77,6 +79,17 @@ def serving(folder: Path, configuration: str) -> Iterator[Server]:
         yield server
     finally:
         server.close()
+
+
+class ReturnedRobot(Robot):
+    """A robot that takes up an episode which another process had, by its reference."""
+
+    def __init__(self, client: Client, reference: common_pb2.EpisodeRef) -> None:
+        self.client = client
+        self.reference = reference
+        self._heartbeats = itertools.count(1)
+        self._beating = threading.Event()
+        self.resume()
 
 
 def admitted(client: Client, **fields: Any) -> Robot:
