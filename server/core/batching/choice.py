@@ -169,7 +169,8 @@ class Choice:
             eta_s = max(self.now_s, last.eta_s)
             if eta_s > latest_s or latest_s <= self.now_s:
                 break
-            spared_s = now_alone_s + self.latency_s(count) - together_s
+            later_s = self.latency_s(min(self.max_batch, count))
+            spared_s = now_alone_s + later_s - together_s
             if eta_s - self.now_s < spared_s:
                 joining = (count, min(latest_s, last.eta_s + last.patience_s))
         return joining

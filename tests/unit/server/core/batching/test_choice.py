@@ -102,6 +102,13 @@ def test_a_millisecond_of_the_first_is_not_worth_a_cycle_of_another() -> None:
     assert decide([0.195, 0.25, 0.25, 0.25]) == Run(4)
 
 
+def test_more_robots_than_a_batch_holds_are_expected_without_asking_what_such_a_batch_takes() -> (
+    None
+):
+    coming = [expected(0.001, 2.0)] * 96
+    assert isinstance(decide([2.0], coming, others_free_at_s=(0.0,)), Wait)
+
+
 def test_where_all_cannot_be_in_time_the_fewest_late_steps_win() -> None:
     # Seven in time and seven 5 steps late are worse than fourteen 2 steps late.
     assert decide([0.25] * 14) == Run(14)
