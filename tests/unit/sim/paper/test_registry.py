@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.__main__ import main
+from sim.paper.case import Workplace
+from sim.paper.registry import all_cases
+
+
+def test_every_file_of_the_cases_is_a_case_that_says_what_it_shows_and_how_long_it_takes() -> None:
+    cases = all_cases()
+    assert {"action-capacity", "mixed-rates"} <= set(cases)
+    assert all(case.title and case.minutes > 0 for case in cases.values())
+
+
+def test_the_list_names_every_case_with_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["paper", "--list"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{name} " in printed for name in all_cases())
+    assert " min " in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["no-such-case"], "no case no-such-case; there are: action-capacity"),
+        (["mixed-rates", "--processes", "0"], "--processes is 0; it must be at least 1"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["paper", *arguments]) == 2
+    assert named in capsys.readouterr().out
+
+
+def test_a_workplace_says_how_far_it_is_and_leaves_files_that_say_how_they_were_made(
+    tmp_path: Path,
+) -> None:
+    said: list[str] = []
+    workplace = Workplace(tmp_path, 1, said.append)
+    assert list(workplace.map(abs, [-1, -2], "sums")) == [1, 2]
+    workplace.write("sums", {"rows": [1, 2]})
+    assert said[:2] == ["sums: 1 of 2", "sums: 2 of 2"]
+    assert '"made_with": "robot-sdk' in (tmp_path / "sums.json").read_text()
