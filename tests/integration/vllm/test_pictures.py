@@ -52,7 +52,9 @@ def with_picture(message: brain_pb2.Message, part: brain_pb2.ContentPart) -> bra
     return message
 
 
-def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(client: Client) -> None:
+def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(
+    client: Client, server: Server
+) -> None:
     before = counters(client)
     robot = admitted(client)
     dones = []
@@ -81,6 +83,8 @@ def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(client: Client)
     after = counters(client)
     assert tuple(b - a for a, b in zip(before, after, strict=True)) == totals(usages)
     assert all(done.timing.HasField("preprocess_s") for done in dones)
+    # Old pictures were named only, and vLLM still had what it made of them.
+    assert "let go of an older picture" not in server.log
 
 
 def test_d10_pictures_of_equal_bytes_and_other_shape_share_no_prefix(client: Client) -> None:
@@ -103,7 +107,6 @@ def test_d10_pictures_of_equal_bytes_and_other_shape_share_no_prefix(client: Cli
 
 
 def test_a_picture_named_again_without_its_bytes_is_shown_to_the_model(client: Client) -> None:
-    from robot_sdk.images import image_id
 
     image = picture(9).image
     name = image_id(image.encoding, image.height, image.width, image.data)
