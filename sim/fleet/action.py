@@ -51,7 +51,7 @@ class Fleet:
     network: NetworkModel = field(default_factory=NetworkModel)
     latency_spread: float = 0.0
     margin_s: float = DEFAULT_MARGIN_S
-    grid_by: Literal["receipt", "clock"] = "receipt"
+    grid_by: Literal["clock", "receipt"] = "clock"
     clock_error_s: float = 0.001
     join_spread_s: float = 1.0
 

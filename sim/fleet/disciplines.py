@@ -15,19 +15,15 @@ from robot_sdk.request_timing import RequestTiming
 from server.core.batching import (
     Batcher,
     DeadlineBatcher,
-    EdfBatcher,
-    FifoBatcher,
     LatencyLearner,
     LatencyTable,
-    LookaheadBatcher,
-    RoundRobinBatcher,
+    make_batcher,
 )
 from sim.fleet.rows_from_arrival import RowsFromArrival
 
 #: A tool that outlives every simulation.
 _NO_END_STEPS = 1_000_000_000
 
-MakeBatcher = Callable[[LatencyTable, int, int, float], Batcher[Any]]
 MakeSource = Callable[[PolicyStream, "float | None"], ActionSource]
 
 
@@ -36,17 +32,27 @@ class Discipline:
     """One way to run the tier.
 
     Attributes:
-        make_batcher: From latency table, largest batch, number of workers, margin in seconds.
+        name: What results call it.
+        about: One line for tables and figures.
+        batcher: Name of the server's batcher.
         make_source: From the open stream, and when the server would like the first observation.
         executes_late_rows: Rows count from arrival, not from the step they were predicted for.
-        about: One line for tables and figures.
     """
 
     name: str
     about: str
-    make_batcher: MakeBatcher
+    batcher: str
     make_source: MakeSource
     executes_late_rows: bool = False
+
+    def make_batcher(
+        self, table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
+    ) -> Batcher[Any]:
+        """The server's batcher, except that it refuses nobody: a replay looks for who starves."""
+        if self.batcher == DeadlineBatcher.name:
+            latencies = LatencyLearner(table)
+            return DeadlineBatcher(max_batch, latencies, num_workers, margin_s, refuses=False)
+        return make_batcher(self.batcher, max_batch, num_workers, table)
 
 
 class NoLead(LatencyWindow):
@@ -91,49 +97,22 @@ def counting_from_arrival(stream: PolicyStream, first_observation_s: float | Non
     return RowsFromArrival(stream)
 
 
-def _fifo(table: LatencyTable, max_batch: int, num_workers: int, margin_s: float) -> Batcher[Any]:
-    return FifoBatcher(max_batch, LatencyLearner(table))
-
-
-def _round_robin(
-    table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
-) -> Batcher[Any]:
-    return RoundRobinBatcher(max_batch, LatencyLearner(table))
-
-
-def _edf(table: LatencyTable, max_batch: int, num_workers: int, margin_s: float) -> Batcher[Any]:
-    return EdfBatcher(max_batch, LatencyLearner(table))
-
-
-def _lookahead(
-    table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
-) -> Batcher[Any]:
-    return LookaheadBatcher(max_batch, LatencyLearner(table))
-
-
-def _deadline(
-    table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
-) -> Batcher[Any]:
-    # A replay looks for the number of robots that starve, so nobody is refused.
-    return DeadlineBatcher(max_batch, LatencyLearner(table), num_workers, margin_s, refuses=False)
-
-
 DISCIPLINES = {
     discipline.name: discipline
     for discipline in (
-        Discipline("paced", "paced by the server, batched by deadline", _deadline, prefetching),
-        Discipline("prefetch", "unpaced, requests lead the end of the rows", _fifo, prefetching),
-        Discipline("fifo", "unpaced, first come, first served", _fifo, prefetching),
-        Discipline("on_empty", "asks when the last row is executed", _fifo, asking_when_empty),
+        Discipline("paced", "paced by the server, batched by deadline", "deadline", prefetching),
+        Discipline("prefetch", "unpaced, requests lead the end of the rows", "fifo", prefetching),
+        Discipline("on_empty", "asks when the last row is executed", "fifo", asking_when_empty),
         Discipline(
             "study",
             "rows count from arrival",
-            _fifo,
+            "fifo",
             counting_from_arrival,
             executes_late_rows=True,
         ),
-        Discipline("round_robin", "unpaced, every stream in its turn", _round_robin, prefetching),
-        Discipline("edf", "unpaced, earliest deadline first", _edf, prefetching),
-        Discipline("lookahead", "unpaced, one-step lookahead", _lookahead, prefetching),
+        Discipline("fifo", "unpaced, first come, first served", "fifo", prefetching),
+        Discipline("round_robin", "unpaced, every stream in its turn", "round_robin", prefetching),
+        Discipline("edf", "unpaced, earliest deadline first", "edf", prefetching),
+        Discipline("lookahead", "unpaced, one-step lookahead", "lookahead", prefetching),
     )
 }
