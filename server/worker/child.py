@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from typing import NoReturn
 
 from server.worker.framing import FrameSocket
 
@@ -20,12 +21,34 @@ def connect(arguments: list[str]) -> tuple[FrameSocket, list[str]]:
     The process asks the kernel to be ended with its parent, so that a worker deep in a model does
     not outlive a front end that was killed.
     """
-    connection = begin(arguments, signal.SIGKILL)
-    return FrameSocket(connection), arguments[1:]
+    return FrameSocket(_begin(arguments, signal.SIGKILL)), arguments[1:]
 
 
-def begin(arguments: list[str], parent_death_signal: signal.Signals) -> socket.socket:
-    """Start logging, ask for a signal at the death of the parent, and return the socket."""
+def connect_with_children(arguments: list[str]) -> socket.socket:
+    """Take over the inherited socket, for a worker that starts processes of its own.
+
+    When the front end is killed, all of them end with this one: they are in its process group. The
+    signal is handled by the main thread, which must not be away in a model for long.
+    """
+    connection = _begin(arguments, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _end_group)
+    return connection
+
+
+def leave_with_children(code: int) -> NoReturn:
+    """Exit at once, without exit handlers, and tell all processes of the group to end.
+
+    If the front end is there, it ends those that do not listen. If it was killed, the news of that
+    may come as the end of the connection, before the signal.
+    """
+    sys.stderr.flush()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGTERM)
+    os._exit(code)
+
+
+def _begin(arguments: list[str], parent_death_signal: signal.Signals) -> socket.socket:
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -37,3 +60,9 @@ def begin(arguments: list[str], parent_death_signal: signal.Signals) -> socket.s
         sys.exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return socket.socket(fileno=int(arguments[0]))
+
+
+def _end_group(number: int, _: object) -> None:
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(128 + number)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import socket
 import sys
 from typing import Any, NoReturn
@@ -18,7 +17,7 @@ from robot_sdk.clock import pause
 from robot_sdk.errors import RobotSdkError
 from robot_sdk.telemetry import Telemetry
 from server.brain.vllm_engine.settings import SettingError
-from server.worker.child import begin
+from server.worker.child import connect_with_children, leave_with_children
 from server.worker.stream import FrameStream
 
 _log = logging.getLogger("server.brain.vllm_engine")
@@ -33,16 +32,13 @@ _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spa
 
 
 def main(arguments: list[str]) -> NoReturn:
-    connection = begin(arguments, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, _end_group)
+    connection = connect_with_children(arguments)
     # The server's standard output is not the place for vLLM's log.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    code = asyncio.run(_serve(connection))
-    # Without the exit handlers of vLLM and of multiprocessing, which wait for what was ended.
-    sys.stderr.flush()
-    os._exit(code)
+    # The exit handlers of vLLM and of multiprocessing would wait for what has been ended already.
+    leave_with_children(asyncio.run(_serve(connection)))
 
 
 async def _serve(connection: socket.socket) -> int:
@@ -106,12 +102,6 @@ def _import_problem(error: ImportError) -> str:
 def one_line_of(error: BaseException) -> str:
     """What an error of vLLM says, without its line breaks."""
     return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _end_group(number: int, _: object) -> None:
-    if os.getpgid(0) == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(128 + number)
 
 
 if __name__ == "__main__":

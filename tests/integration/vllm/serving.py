@@ -90,6 +90,7 @@ class ReturnedRobot(Robot):
         self._heartbeats = itertools.count(1)
         self._beating = threading.Event()
         self.resume()
+        self.admitted()
 
 
 def admitted(client: Client, **fields: Any) -> Robot:
