@@ -171,3 +171,11 @@ def test_with_nobody_expected_a_batch_runs_at_once_and_meets_the_earliest_due_ti
     in_time = [at_s for at_s in due_s if at_s >= alone_s]
     if in_time and decision.size < min(len(due_s), max_batch):
         assert STUDY_TABLE.latency_s(decision.size) <= in_time[0] + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40))
+def test_if_one_batch_of_all_is_in_time_for_all_it_runs(spare_s: list[float]) -> None:
+    together_s = STUDY_TABLE.latency_s(len(spare_s))
+    due_s = sorted(together_s + spare for spare in spare_s)
+    assert decide(due_s) == Run(len(due_s))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from server.core.batching import (
     STUDY_TABLE,
@@ -175,6 +177,23 @@ def test_the_status_tells_cycle_latencies_and_what_one_more_robot_could_have() -
     assert status.sustainable_control_hz is not None
     assert status.sustainable_control_hz >= 20.0
     assert [row.batch_size for row in status.latencies] == [1, 8, 64]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.dictionaries(st.integers(0, 19), st.integers(4, 30), min_size=1), st.integers(1, 8))
+def test_those_whose_rows_run_out_first_go_first(rows: dict[int, int], max_batch: int) -> None:
+    batcher: DeadlineBatcher[None] = DeadlineBatcher(
+        max_batch, LatencyLearner(STUDY_TABLE), refuses=False
+    )
+    for stream in rows:
+        batcher.open_stream(stream, StreamRate(5.0, 5, 40), 0.0)
+    for stream, buffered_steps in rows.items():
+        batcher.add(Waiting(stream, 0, 0.0, None, None, 0, buffered_steps))
+    taken = [item.stream for item in batcher.take(0.0).items]
+    left = rows.keys() - set(taken)
+    assert len(taken) <= max_batch
+    if left:
+        assert max(rows[stream] for stream in taken) <= min(rows[stream] for stream in left)
 
 
 @pytest.mark.parametrize(
