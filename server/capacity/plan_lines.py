@@ -158,7 +158,6 @@ def _brain_lines(inputs: PlanInputs) -> tuple[Line, ...]:
     pool, context = inputs.pool, inputs.mean_context_tokens
     cliff = cliff_sessions(pool, context)
     cap = starting_cap(cliff)
-    snapshots = prefill_snapshots(context, pool.block_tokens, inputs.step_tokens)
     return (
         Line(
             "cliff",
@@ -176,8 +175,7 @@ def _brain_lines(inputs: PlanInputs) -> tuple[Line, ...]:
             f"2/3 x {cliff:.2f}",
             _WRITE_UP + "; its fleets were healthy at 20 and collapsed from 24",
         ),
-        _count_line("sessions that fit, latest snapshot kept", inputs, 1),
-        _count_line("sessions that fit, every snapshot kept", inputs, snapshots),
+        *_count_lines(inputs),
         Line(
             "brain turns",
             round(turns_per_s(cap, inputs.turn_cycle_s), 2),
@@ -189,17 +187,32 @@ def _brain_lines(inputs: PlanInputs) -> tuple[Line, ...]:
     )
 
 
-def _count_line(name: str, inputs: PlanInputs, snapshots: int) -> Line:
+def _count_lines(inputs: PlanInputs) -> tuple[Line, ...]:
+    pool = inputs.pool
+    every = prefill_snapshots(inputs.mean_context_tokens, pool.block_tokens, inputs.step_tokens)
+    if not pool.num_state_groups:
+        return (_count_line("sessions that fit", inputs, 1, "the model keeps no states"),)
+    return (
+        _count_line(
+            "sessions that fit, latest snapshot kept",
+            inputs,
+            1,
+            "prefix_cache_retention_interval = 0, the default of vLLM 0.32",
+        ),
+        _count_line(
+            "sessions that fit, every snapshot kept",
+            inputs,
+            every,
+            "prefix_cache_retention_interval unset, or vLLM 0.17: one snapshot a step of "
+            f"{inputs.step_tokens:,} tokens",
+        ),
+    )
+
+
+def _count_line(name: str, inputs: PlanInputs, snapshots: int, kept: str) -> Line:
     pool = inputs.pool
     blocks = session_blocks(pool, inputs.mean_context_tokens, snapshots)
     attention = blocks - pool.num_state_groups * snapshots
-    if snapshots == 1:
-        kept = "prefix_cache_retention_interval = 0, the default of vLLM 0.32"
-    else:
-        kept = (
-            f"prefix_cache_retention_interval unset, or vLLM 0.17: one snapshot a step of "
-            f"{inputs.step_tokens:,} tokens"
-        )
     return Line(
         name,
         sessions_that_fit(pool, blocks),

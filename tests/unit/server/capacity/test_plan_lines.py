@@ -50,6 +50,12 @@ def test_the_count_of_kept_snapshots_is_the_study_s_cliff_at_100k_tokens():
     assert value_of(plan.brain, "sessions that fit, every snapshot kept") == 28
 
 
+def test_a_model_without_states_is_counted_once():
+    plan = make_plan(inputs(pool=KvPool(4270, 784, 0)))
+    counts = [line for line in plan.brain if line.name.startswith("sessions that fit")]
+    assert [(line.name, line.value) for line in counts] == [("sessions that fit", 4269 // 122)]
+
+
 def test_without_a_control_rate_only_the_brain_is_planned_and_the_text_says_so():
     plan = make_plan(inputs(planned_action=False))
     assert plan.binds is None
