@@ -57,7 +57,7 @@ class Rendered:
 
 
 class Renderer(Protocol):
-    """Writes messages as tokens, in the model's own chat format. Thread-safe, without state."""
+    """Writes messages as tokens, in the model's own chat format. Keeps nothing between calls."""
 
     @property
     def end_token_id(self) -> int:

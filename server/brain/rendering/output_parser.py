@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from robot_sdk.errors import InvalidArgumentError, MissingExtraError, nearest
+from robot_sdk.errors import (
+    BadModelOutputError,
+    InvalidArgumentError,
+    MissingExtraError,
+    nearest,
+)
 from server.brain.interface import FinishReason, Reasoning, Text, Tool, ToolCall
 from server.brain.rendering.call_reading import ReadCall, problem_of, read_calls
 from server.brain.rendering.interface import OutputParser, ParsedOutput
@@ -42,6 +47,7 @@ class VllmOutputParsers:
         self._parser_class = _parser_class(tokenizer, tool_parser, reasoning_parser)
 
     def for_turn(self, tools: Sequence[Tool], turn_index: int) -> OutputParser:
+        """See `OutputParsers`. The parser raises BadModelOutputError where vLLM's own fails."""
         parser = None
         if self._parser_class is not None:
             parser = self.vllm_parser(tools)
@@ -100,13 +106,18 @@ class _TurnParser:
     def _take(
         self, delta_text: str, delta_token_ids: list[int], finished: bool
     ) -> list[Text | Reasoning]:
-        message = self._parser.parse_delta(
-            delta_text,
-            delta_token_ids,
-            self._request,
-            prompt_token_ids=self._generation_prompt,
-            finished=finished,
-        )
+        try:
+            message = self._parser.parse_delta(
+                delta_text,
+                delta_token_ids,
+                self._request,
+                prompt_token_ids=self._generation_prompt,
+                finished=finished,
+            )
+        except Exception as error:
+            raise BadModelOutputError(
+                f"vLLM's parser failed on the answer: {type(error).__name__}: {error}"
+            ) from error
         if message is None:
             return []
         for delta in message.tool_calls or ():

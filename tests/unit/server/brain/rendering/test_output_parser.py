@@ -18,7 +18,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 pytest.importorskip("vllm", reason="vLLM is not installed; see `make setup`")
 
-from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.errors import BadModelOutputError, InvalidArgumentError
 from robot_sdk.tools import Range, ToolRegistry
 from server.brain.interface import FinishReason, Reasoning, Text, Tool
 from server.brain.rendering.interface import ParsedOutput
@@ -142,6 +142,16 @@ def test_d4_an_answer_that_is_all_thinking_has_no_text_and_no_call() -> None:
     text, thinking, parsed = read(parsers("hermes", "qwen3"), "<think>\nOn and on")
 
     assert (text, thinking.strip(), parsed.tool_calls) == ("", "On and on", ())
+
+
+def test_a_parser_that_fails_fails_the_turn_and_not_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parser = parsers().for_turn([LOOK], 0)
+    monkeypatch.setattr(parser._parser, "parse_delta", lambda *_, **__: 1 / 0)
+
+    with pytest.raises(BadModelOutputError, match="ZeroDivisionError"):
+        parser.feed("x", [1])
 
 
 def test_without_parsers_everything_is_text() -> None:
