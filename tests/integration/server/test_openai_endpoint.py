@@ -284,9 +284,9 @@ def test_retries_end_before_the_deadline_of_the_turn(
     robot = raw_robot(None, "max_retries = 20")
 
     with pytest.raises(WorkerUnavailableError, match="503"):
-        robot.decide(0, [user("go")], deadline_s=1.0).rest()
+        robot.decide(0, [user("go")], deadline_s=2.0).rest()
 
-    assert 1 < len(endpoint.asked) < 6
+    assert 1 < len(endpoint.asked) < 7
 
 
 @pytest.mark.parametrize(
@@ -348,13 +348,13 @@ def test_an_endpoint_that_falls_silent_is_given_up_and_left(
     setting: str,
 ) -> None:
     endpoint.will(reply, answer("fine"))
-    timeouts = "first_token_timeout_s = 0.5\nsilence_timeout_s = 0.5"
+    timeouts = "first_token_timeout_s = 1.5\nsilence_timeout_s = 1.5"
     robot = raw_robot(None, timeouts)
 
     with pytest.raises(WorkerUnavailableError, match=setting):
         robot.decide(0, [user("go")]).rest()
 
-    wait_until(lambda: endpoint.num_broken == 1, 2.0)
+    wait_until(lambda: endpoint.num_broken == 1)
     assert robot.decide(0, [user("go")]).rest()[-1].done.turn_index == 0
 
 
@@ -389,7 +389,7 @@ def test_a8_an_operator_who_ends_the_episode_stops_the_work_at_the_endpoint(
 
     with pytest.raises(CancelledByServerError, match="maintenance"):
         turn.rest()
-    wait_until(lambda: endpoint.num_broken == 1, 2.0)
+    wait_until(lambda: endpoint.num_broken == 1)
 
 
 def test_a7_a_deadline_stops_the_work_at_the_endpoint(
@@ -400,7 +400,7 @@ def test_a7_a_deadline_stops_the_work_at_the_endpoint(
     with pytest.raises(DeadlineExceededError):
         served().decide(START, deadline_s=0.5)
 
-    wait_until(lambda: endpoint.num_broken == 1, 2.0)
+    wait_until(lambda: endpoint.num_broken == 1)
 
 
 def test_turns_beyond_the_places_wait_in_order(
@@ -588,7 +588,7 @@ def test_a_turn_that_writes_without_end_is_given_up(
     with pytest.raises(BadModelOutputError, match="max_output_bytes"):
         robot.decide(0, [user("go")]).rest()
 
-    wait_until(lambda: endpoint.num_broken == 1, 2.0)
+    wait_until(lambda: endpoint.num_broken == 1)
 
 
 def test_an_endpoint_that_is_not_there_is_waited_for(
