@@ -96,14 +96,16 @@ def process_tree(pid: int) -> list[int]:
 
 def cpu_s(pid: int) -> float:
     """CPU seconds that the tree of `pid` has used, user and system."""
-    total_ticks = 0
-    for member in process_tree(pid):
-        try:
-            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-        except FileNotFoundError:
-            continue
-        total_ticks += int(fields[11]) + int(fields[12])
-    return total_ticks / _TICKS_PER_S
+    return sum(own_cpu_s(member) for member in process_tree(pid))
+
+
+def own_cpu_s(pid: int) -> float:
+    """CPU seconds that one process has used, all its threads; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def rss_bytes(pid: int) -> int:
