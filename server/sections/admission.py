@@ -76,8 +76,8 @@ class AdmissionSection:
     )
     working_set_peak_share: float = setting(
         0.85,
-        "With working-set: share of its task family's mean peak context at which a young episode "
-        "is priced.",
+        "With working-set: share of what its task family reaches at which a young episode is "
+        "priced.",
         minimum=0.0,
         maximum=2.0,
     )

@@ -3,14 +3,16 @@
 An episode is priced by the context it will have, not by the one it has: those admitted young all
 grow up together, and a forecast that looks only a turn ahead lets in several times too many
 (`_price_blocks`). The price is learned from ended episodes of the same task family, the capacity
-from which prefixes survived (`server.core.residency.capacity`).
+from which prefixes survived (`server.core.residency.capacity`). While prefixes are being lost
+nobody comes in: a fleet that has tipped over recovers only when some have ended.
 
 Limits of this first version:
 
 - It needs the pool's size and block size, from the engine or from the configuration. Without them
   it stays in slow start: one more episode per interval while the hit rate is healthy, and no way
   back but that episodes end.
-- The mean peak of a family that has just appeared comes from its short episodes, which end first.
+- A family that has just appeared is priced like the longest of all, which may be far too much; one
+  that becomes longer while it runs is found out only as its episodes end.
 - Text that episodes share in front is priced for each of them.
 - It never asks an episode inside to wait.
 """
@@ -27,9 +29,15 @@ from server.core.admission.interface import (
     FleetView,
     WaitingEpisode,
 )
-from server.core.residency import HEALTHY_HIT, PEAK_SHARE, LedgerSnapshot, blocks_of
+from server.core.residency import (
+    HEALTHY_HIT,
+    MIN_COUNTED,
+    PEAK_SHARE,
+    LedgerSnapshot,
+    blocks_of,
+)
 
-#: Ended episodes before their mean peak replaces slow start.
+#: Ended episodes before what they reached replaces slow start.
 _MIN_ENDED = 4
 
 
@@ -37,7 +45,7 @@ _MIN_ENDED = 4
 class WorkingSetSettings:
     """Attributes:
     pool_share: Share of the pool to hand out; None: as learned, 0.85 before anything was learned.
-    peak_share: Share of its family's mean peak at which a young episode is priced; see
+    peak_share: Share of its family's peak at which a young episode is priced; see
         server.core.residency.PEAK_SHARE.
     growth_turns: An episode is priced at least this many turns ahead of its present context.
     overhead_blocks: Added for each episode: started blocks and state snapshots.
@@ -100,11 +108,7 @@ class WorkingSetAdmission(AdmissionPolicy):
         if self._is_slow_start(view.ledger):
             detail = f"slow start: {self._slow_cap} episodes at once, {self._missing(view.ledger)}"
         else:
-            overall = view.ledger.forecasts.overall
-            detail = (
-                f"forecast from {overall.num_ended} ended episodes, "
-                f"mean peak {overall.mean_peak_tokens or 0:.0f} tokens"
-            )
+            detail = f"forecast from {view.ledger.forecasts.num_ended} ended episodes"
         return AdmissionReport(
             forecast_blocks=self._used_blocks(view) if view.ledger.block_tokens else None,
             capacity_blocks=self._budget_blocks(view.ledger),
@@ -115,6 +119,12 @@ class WorkingSetAdmission(AdmissionPolicy):
         self, used: int, price: int, budget: int | None, num_inside: int, ledger: LedgerSnapshot
     ) -> str:
         """Why one more may not come in; empty if it may."""
+        hit = ledger.window.full_prefix_hit
+        if hit is not None and hit < HEALTHY_HIT and ledger.window.num_counted >= MIN_COUNTED:
+            return (
+                f"working set: prefixes of the {num_inside} episodes inside are being lost "
+                f"(hit {hit:.2f})"
+            )
         if self._is_slow_start(ledger) and num_inside >= self._slow_cap:
             return f"working set, slow start: {num_inside} episodes inside, {self._missing(ledger)}"
         if budget is not None and used + price > budget:
@@ -125,13 +135,12 @@ class WorkingSetAdmission(AdmissionPolicy):
         return ""
 
     def _is_slow_start(self, ledger: LedgerSnapshot) -> bool:
-        overall = ledger.forecasts.overall
-        return overall.num_ended < _MIN_ENDED or self._budget_blocks(ledger) is None
+        return ledger.forecasts.num_ended < _MIN_ENDED or self._budget_blocks(ledger) is None
 
     def _missing(self, ledger: LedgerSnapshot) -> str:
         if self._budget_blocks(ledger) is None:
             return "the pool's size is unknown (admission.pool_blocks, admission.block_tokens)"
-        return f"{ledger.forecasts.overall.num_ended} have ended so far"
+        return f"{ledger.forecasts.num_ended} have ended so far"
 
     def _budget_blocks(self, ledger: LedgerSnapshot) -> int | None:
         if ledger.block_tokens is None:
@@ -148,11 +157,11 @@ class WorkingSetAdmission(AdmissionPolicy):
         )
 
     def _price_blocks(self, episode: ActiveEpisode | WaitingEpisode, ledger: LedgerSnapshot) -> int:
-        """max(context + growth, peak_share * its family's mean peak) in blocks + overhead."""
+        """max(context + growth, peak_share * its family's peak) in blocks + overhead."""
         settings = self._settings
         forecast = ledger.forecasts.of(episode.task_family)
         context = episode.context_tokens if isinstance(episode, ActiveEpisode) else 0
         grown = context + settings.growth_turns * (forecast.growth_tokens_per_turn or 0.0)
-        peak = settings.peak_share * (forecast.mean_peak_tokens or 0.0)
+        peak = settings.peak_share * (forecast.peak_tokens or 0.0)
         # Without a block size nothing is compared with this sum.
         return blocks_of(max(grown, peak), ledger.block_tokens or 1) + settings.overhead_blocks

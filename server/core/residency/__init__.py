@@ -2,6 +2,7 @@
 
 from server.core.residency.alerts import (
     ALERT_NAMES,
+    MIN_COUNTED,
     QUEUEING_THRASH,
     WORKING_SET_FORECAST,
     WORKING_SET_THRASH,
@@ -24,6 +25,7 @@ from server.core.residency.working_set import LiveContext, blocks_of
 __all__ = [
     "ALERT_NAMES",
     "HEALTHY_HIT",
+    "MIN_COUNTED",
     "PEAK_SHARE",
     "PRIOR_SHARE",
     "QUEUEING_THRASH",

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 #: at different points of their lives, so not all are at their peak at once. The best of a few
 #: values in a replay of the study's fleet on vLLM's scheduler.
 PEAK_SHARE = 0.85
+#: Fewer ended episodes than this are too few for a mean: those that end first are the short ones.
+_ENOUGH_ENDED = 8
 #: Ended episodes of a family that count, and families that are remembered: robots name families
 #: freely, so the table must be bounded.
 _ENDED_PER_FAMILY = 64
@@ -24,30 +26,34 @@ class FamilyForecast:
 
     Attributes:
         num_ended: Episodes the peak is learned from.
-        mean_peak_tokens: Mean longest context of ended episodes.
+        peak_tokens: How long its conversations are taken to become: the mean longest context of
+            ended episodes, or the longest of all as long as few have ended.
         growth_tokens_per_turn: What a turn adds, output included; a mean that follows slowly.
     """
 
     num_ended: int = 0
-    mean_peak_tokens: float | None = None
+    peak_tokens: float | None = None
     growth_tokens_per_turn: float | None = None
 
 
 @dataclass(frozen=True)
 class ForecastTable:
-    """Forecasts by task family, and over all families for one that is new.
+    """Forecasts by task family, and for one of which nothing has ended yet.
 
-    What a family does not know itself is filled in from all families.
+    A family that is new is taken to be like the longest that was seen, not like the mean: fleets
+    change to longer tasks, and what was let in too much cannot be sent out again.
+
+    Attributes:
+        num_ended: Episodes of all families that count.
     """
 
-    overall: FamilyForecast = field(default_factory=FamilyForecast)
+    num_ended: int = 0
+    newcomer: FamilyForecast = field(default_factory=FamilyForecast)
     families: Mapping[str, FamilyForecast] = field(default_factory=dict)
 
     def of(self, family: str) -> FamilyForecast:
-        """Forecast of a family, or what is known of all of them."""
-        return self.families.get(family) or FamilyForecast(
-            0, self.overall.mean_peak_tokens, self.overall.growth_tokens_per_turn
-        )
+        """Forecast of a family."""
+        return self.families.get(family, self.newcomer)
 
 
 class _History:
@@ -55,25 +61,23 @@ class _History:
 
     def __init__(self) -> None:
         self._peaks: deque[int] = deque(maxlen=_ENDED_PER_FAMILY)
-        self._sum = 0
-        self._growth: float | None = None
+        self.num_ended = 0
+        self.longest_tokens: float | None = None
+        self.peak_tokens: float | None = None
+        self.growth_tokens: float | None = None
 
     def ended(self, peak_tokens: int) -> None:
-        if len(self._peaks) == _ENDED_PER_FAMILY:
-            self._sum -= self._peaks[0]
         self._peaks.append(peak_tokens)
-        self._sum += peak_tokens
+        self.num_ended = len(self._peaks)
+        self.longest_tokens = float(max(self._peaks))
+        enough = self.num_ended >= _ENOUGH_ENDED
+        self.peak_tokens = sum(self._peaks) / self.num_ended if enough else self.longest_tokens
 
     def grew(self, tokens: int) -> None:
-        if self._growth is None:
-            self._growth = float(tokens)
+        if self.growth_tokens is None:
+            self.growth_tokens = float(tokens)
         else:
-            self._growth += _NEWEST * (tokens - self._growth)
-
-    @property
-    def forecast(self) -> FamilyForecast:
-        num = len(self._peaks)
-        return FamilyForecast(num, self._sum / num if num else None, self._growth)
+            self.growth_tokens += _NEWEST * (tokens - self.growth_tokens)
 
 
 class FamilyHistories:
@@ -100,11 +104,10 @@ class FamilyHistories:
     def table(self) -> ForecastTable:
         """As of now; the same object until something was learned."""
         if self._table is None:
-            overall = self._overall.forecast
-            self._table = ForecastTable(
-                overall,
-                {name: _filled(h.forecast, overall) for name, h in self._families.items()},
-            )
+            every = self._overall
+            newcomer = FamilyForecast(0, every.longest_tokens, every.growth_tokens)
+            families = {name: _filled(h, newcomer) for name, h in self._families.items()}
+            self._table = ForecastTable(every.num_ended, newcomer, families)
         return self._table
 
     def _of(self, family: str) -> _History:
@@ -115,10 +118,10 @@ class FamilyHistories:
         return history
 
 
-def _filled(own: FamilyForecast, overall: FamilyForecast) -> FamilyForecast:
-    peak, growth = own.mean_peak_tokens, own.growth_tokens_per_turn
+def _filled(history: _History, newcomer: FamilyForecast) -> FamilyForecast:
+    peak, growth = history.peak_tokens, history.growth_tokens
     return FamilyForecast(
-        num_ended=own.num_ended,
-        mean_peak_tokens=overall.mean_peak_tokens if peak is None else peak,
-        growth_tokens_per_turn=overall.growth_tokens_per_turn if growth is None else growth,
+        history.num_ended,
+        newcomer.peak_tokens if peak is None else peak,
+        newcomer.growth_tokens_per_turn if growth is None else growth,
     )

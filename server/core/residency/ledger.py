@@ -213,7 +213,7 @@ class PrefixLedger:
         for context in self._working_set:
             forecast = table.of(context.task_family)
             grown = context.context_tokens + (forecast.growth_tokens_per_turn or 0.0)
-            peak = PEAK_SHARE * (forecast.mean_peak_tokens or 0.0)
+            peak = PEAK_SHARE * (forecast.peak_tokens or 0.0)
             total += blocks_of(max(grown, peak), block_tokens)
         return total
 

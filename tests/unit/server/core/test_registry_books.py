@@ -127,7 +127,7 @@ def test_only_episodes_that_went_to_their_end_teach_how_long_their_family_is(
     door.record_turn(episode_id, USAGE, 1.0)
     door.end(episode_id, cause, 2.0)
 
-    assert (door.ledger.forecasts.of("sort").mean_peak_tokens is not None) == counts
+    assert (door.ledger.forecasts.of("sort").peak_tokens is not None) == counts
 
 
 def test_c1_a_policy_that_fails_at_an_end_keeps_no_slot(caplog: pytest.LogCaptureFixture) -> None:
@@ -156,6 +156,8 @@ def test_a_held_turn_starts_when_the_bound_is_reached() -> None:
     assert door.turn_hold_s(episode_id, 6.0) == 0.0
     # The next turn has a bound of its own.
     assert door.turn_hold_s(episode_id, 7.0) == 5.0
+    door.end(episode_id, EndCause.ENDED_BY_ROBOT, 8.0)
+    assert door._held_since_s == {}
 
 
 def test_policies_that_do_not_hold_turns_are_not_asked() -> None:

@@ -19,9 +19,9 @@ from server.core.residency import (
 )
 
 BLOCK = 784
-#: An episode that has just come in: 0.85 of a mean peak of 100,000 tokens, and 8 blocks.
+#: An episode that has just come in: 0.85 of a peak of 100,000 tokens, and 8 blocks.
 PRICE = 109 + 8
-KNOWN = FamilyForecast(num_ended=20, mean_peak_tokens=100_000.0, growth_tokens_per_turn=3300.0)
+KNOWN = FamilyForecast(num_ended=20, peak_tokens=100_000.0, growth_tokens_per_turn=3300.0)
 
 
 def active(name: str, context: int = 0, uses_brain: bool = True) -> ActiveEpisode:
@@ -36,6 +36,7 @@ def view(
     block_tokens: int | None = BLOCK,
     capacity: CapacityEstimate | None = None,
     hits: int = 0,
+    misses: int = 0,
     waiting_use_brain: bool = True,
 ) -> FleetView:
     return FleetView(
@@ -45,11 +46,11 @@ def view(
             WaitingEpisode(f"w{n}", "", "sort", waiting_use_brain, 0.0) for n in range(num_waiting)
         ),
         LedgerSnapshot(
-            window=WindowSums(num_hits=hits),
+            window=WindowSums(num_hits=hits, num_misses=misses),
             pool_blocks=pool_blocks,
             block_tokens=block_tokens,
             capacity=capacity or CapacityEstimate(),
-            forecasts=ForecastTable(forecast, {"sort": forecast}),
+            forecasts=ForecastTable(forecast.num_ended, forecast, {"sort": forecast}),
         ),
     )
 
@@ -116,6 +117,20 @@ def test_slow_start_waits_while_hits_are_unknown_or_slots_are_free() -> None:
     assert policy.decide(view(inside, 60, FamilyForecast())).num_admit == 0
 
 
+def test_while_prefixes_are_being_lost_nobody_comes_in() -> None:
+    inside = [active(f"a{n}", 5000) for n in range(4)]
+    policy = WorkingSetAdmission()
+
+    decision = policy.decide(view(inside, 3, hits=94, misses=6))
+
+    assert decision.num_admit == 0
+    assert "are being lost (hit 0.94)" in decision.reason
+    assert policy.decide(view(inside, 3, hits=95, misses=5)).num_admit == 3
+    # A handful of turns says nothing, and an empty room has nothing to lose.
+    assert policy.decide(view(inside, 3, hits=0, misses=9)).num_admit == 3
+    assert policy.decide(view([], 3, hits=0, misses=99)).num_admit == 1
+
+
 def test_an_unknown_pool_is_named_with_what_to_set() -> None:
     policy = WorkingSetAdmission()
     inside = [active(f"a{n}", 5000) for n in range(4)]
@@ -145,7 +160,7 @@ def test_people_see_the_blocks_spoken_for_and_those_that_survive() -> None:
     report = WorkingSetAdmission().report(view([active("a"), active("b")], 0))
 
     assert (report.forecast_blocks, report.capacity_blocks) == (2 * PRICE, 3629)
-    assert report.detail == "forecast from 20 ended episodes, mean peak 100000 tokens"
+    assert report.detail == "forecast from 20 ended episodes"
 
 
 @given(

@@ -36,6 +36,13 @@ def test_a_stray_miss_among_many_hits_moves_nothing() -> None:
     assert estimate.lost_blocks is None
 
 
+def test_of_two_cuts_that_explain_as_much_the_lower_counts() -> None:
+    estimate = learned(hits=[100, 300], misses=[200])
+
+    assert estimate.survived_blocks == pytest.approx(100, rel=0.02)
+    assert estimate.lost_blocks == pytest.approx(200, rel=0.02)
+
+
 def test_a_pool_that_is_smaller_than_told_is_found_out() -> None:
     estimate = learned(hits=[900] * 20, misses=[1200] * 20)
 

@@ -155,7 +155,7 @@ def test_an_episode_that_was_cut_off_says_nothing_about_its_family() -> None:
     fleet.turn("a")
     fleet.ledger.end_episode("a", went_to_its_end=False)
 
-    assert fleet.ledger.forecasts.of("sort").mean_peak_tokens is None
+    assert fleet.ledger.forecasts.of("sort").peak_tokens is None
 
 
 def test_a_rebuild_counts_as_no_miss_and_makes_the_working_set_smaller() -> None:
