@@ -95,6 +95,9 @@ class Choice:
         latency_s: Expected latency by batch size, non-decreasing.
         max_batch: Most observations in a batch.
         tolerance_s: How long an overdue observation may still be waited for at others' cost.
+        spare_s: How long before a due time a batch should be done, as long as that costs nobody a
+            step: the way back to the robots may be slower than usual. Leaving a robot out to keep
+            this time would be certain to cost it several.
     """
 
     now_s: float
@@ -104,6 +107,7 @@ class Choice:
     latency_s: Callable[[int], float]
     max_batch: int
     tolerance_s: float
+    spare_s: float = 0.0
 
     def decide(self) -> Run | Wait:
         """Run some of the waiting, or wait."""
@@ -143,7 +147,7 @@ class Choice:
     def _largest_in_time(self) -> int:
         """Largest batch that is done by the earliest due time; 1 if none is."""
         size = min(len(self.claims), self.max_batch)
-        due_s = self._earliest_due_s()
+        due_s = self._earliest_due_s() - self.spare_s
         while size > 1 and self.now_s + self.latency_s(size) > due_s + _ROUNDING_S:
             size -= 1
         return size
@@ -161,7 +165,7 @@ class Choice:
         for count, last in enumerate(coming[: self._room()], start=1):
             due_s = min(due_s, last.claim.due_s)
             together_s = self.latency_s(min(self.max_batch, num_waiting + count))
-            latest_s = due_s - (
+            latest_s = (due_s - self.spare_s) - (
                 together_s
                 if self._num_free == 1
                 else self.latency_s(self._share(num_waiting + count))

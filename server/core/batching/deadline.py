@@ -122,8 +122,7 @@ class DeadlineBatcher(Generic[PayloadT]):
             return Batch((), expired)
         if self._latencies.expected_s(1) is None:
             return self._run(list(self._line)[: self._max_batch], expired, worker, now_s)
-        spare_s = self._spare_s
-        ordered = self._by_due_time(now_s, spare_s)
+        ordered = self._by_due_time(now_s)
         decision = Choice(
             now_s=now_s,
             claims=[claim for claim, _ in ordered],
@@ -131,7 +130,8 @@ class DeadlineBatcher(Generic[PayloadT]):
             others_free_at_s=self._workers.others_free_at_s(worker, now_s),
             latency_s=self._latency_s,
             max_batch=self._max_batch,
-            tolerance_s=spare_s,
+            tolerance_s=self._spare_s,
+            spare_s=self._pacer.jitter_s,
         ).decide()
         if isinstance(decision, Wait):
             return Batch((), expired, decision.until_s)
@@ -204,15 +204,15 @@ class DeadlineBatcher(Generic[PayloadT]):
     def _latency_s(self, batch_size: int) -> float:
         return self._latencies.expected_s(batch_size) or 0.0
 
-    def _by_due_time(self, now_s: float, spare_s: float) -> list[tuple[Claim, Waiting[PayloadT]]]:
+    def _by_due_time(self, now_s: float) -> list[tuple[Claim, Waiting[PayloadT]]]:
         """Those that can still be in time, earliest due first; then those that cannot."""
         soonest_s = now_s + self._latency_s(1)
-        claims = [(self._claim(item, spare_s), item) for item in self._line]
+        claims = [(self._claim(item), item) for item in self._line]
         return sorted(claims, key=lambda pair: (pair[0].due_s < soonest_s, pair[0].due_s))
 
-    def _claim(self, item: Waiting[PayloadT], spare_s: float) -> Claim:
+    def _claim(self, item: Waiting[PayloadT]) -> Claim:
         rate = self._pacer.plan.rates.get(item.stream)
-        at_s = due_s(item, rate, self._taken_s.get(item.stream)) - spare_s
+        at_s = due_s(item, rate, self._taken_s.get(item.stream)) - self._margin_s
         return Claim(at_s, 1.0, 1) if rate is None else Claim(at_s, rate.period_s, rate.horizon)
 
     def _run(
@@ -258,5 +258,5 @@ class DeadlineBatcher(Generic[PayloadT]):
 
     def _expect(self, rate: StreamRate, eta_s: float) -> Expected:
         spare_steps = max(rate.cycle_steps, rate.horizon - rate.cycle_steps)
-        at_s = eta_s + spare_steps * rate.period_s - self._spare_s
+        at_s = eta_s + spare_steps * rate.period_s - self._margin_s
         return Expected(eta_s, Claim(at_s, rate.period_s, rate.horizon), rate.period_s / 2)

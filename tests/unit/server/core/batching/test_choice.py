@@ -28,6 +28,7 @@ def decide(
     now_s: float = 0.0,
     others_free_at_s: tuple[float, ...] = (),
     max_batch: int = 64,
+    spare_s: float = 0.0,
 ) -> Run | Wait:
     return Choice(
         now_s=now_s,
@@ -37,6 +38,7 @@ def decide(
         latency_s=STUDY_TABLE.latency_s,
         max_batch=max_batch,
         tolerance_s=TOLERANCE_S,
+        spare_s=spare_s,
     ).decide()
 
 
@@ -52,6 +54,19 @@ def test_the_batch_is_the_largest_that_is_done_by_the_earliest_due_time() -> Non
 def test_robots_about_to_arrive_are_waited_for_until_the_latest_start_of_the_batch() -> None:
     decision = decide([0.25], [expected(0.002, 0.252)] * 6)
     assert decision == Wait(pytest.approx(0.25 - STUDY_TABLE.latency_s(7)), costs_steps=False)
+
+
+def test_time_is_spared_for_a_slow_way_back_only_as_long_as_nobody_pays_for_it() -> None:
+    due_s = STUDY_TABLE.latency_s(7) + 0.002
+    later = [expected(0.25, 0.5)] * 6
+    # With 3 ms to spare seven are too many; but who is left out would starve for certain.
+    assert decide([due_s] * 7, later, spare_s=0.003) == Run(7)
+    assert decide([due_s, *[0.9] * 6], spare_s=0.003) == Run(6)
+
+
+def test_nobody_is_waited_for_into_the_time_to_spare() -> None:
+    decision = decide([0.25], [expected(0.002, 0.252)] * 6, spare_s=0.004)
+    assert decision == Wait(pytest.approx(0.246 - STUDY_TABLE.latency_s(7)), costs_steps=False)
 
 
 def test_nobody_is_waited_for_whose_batch_would_come_too_late_for_the_first() -> None:
