@@ -94,7 +94,7 @@ async def _failed(stream: FrameStream, problem: str) -> int:
 
 
 def _import_problem(error: ImportError) -> str:
-    if f"{error.name}.".startswith("vllm."):
+    if error.name == "vllm":
         return "brain.engine \"vllm\" needs vLLM; run: pip install -e '.[vllm]'"
     return f"vLLM cannot be imported: {one_line_of(error)}"
 

@@ -52,6 +52,7 @@ def server(text_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         tool_calls="off",
         tool_call_parser="",
         max_output_tokens=4096,
+        max_num_seqs=1,
     )
     with serving(tmp_path_factory.mktemp("server"), configuration) as server:
         yield server
@@ -91,6 +92,24 @@ def test_a7_ten_cancelled_turns_leave_nothing_running_and_the_next_one_is_served
     assert_stands_still(client)
     assert done_of(robots[0].decide(0, sampling=SHORT)).usage.output_tokens == 16
     for robot in robots:
+        robot.end()
+
+
+def test_the_turn_whose_robot_runs_out_first_is_taken_first(client: Client) -> None:
+    busy, patient, urgent = (admitted(client) for _ in range(3))
+    in_the_way = busy.decide(0, timeout_s=None)
+    in_the_way.until("text")
+    first_asked = patient.decide(0, sampling=SHORT, slack_s=60.0)
+    first_asked.until("accepted")
+    last_asked = urgent.decide(0, sampling=SHORT, slack_s=1.0)
+    last_asked.until("accepted")
+    wait_until(lambda: brain_of(client).waiting_turns == 2)
+
+    in_the_way.call.cancel()
+
+    first_done = done_of(last_asked).timing.server_done_ns
+    assert first_done < done_of(first_asked).timing.server_done_ns
+    for robot in (busy, patient, urgent):
         robot.end()
 
 
