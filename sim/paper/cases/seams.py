@@ -270,7 +270,7 @@ def _draw(
     workplace: Workplace, rows: Sequence[Mapping[str, Any]], episodes: Sequence[Episode]
 ) -> None:
     plt = pyplot()
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.8), layout="constrained")
     for place, merge in enumerate(MERGES):
         mine = [row for row in rows if row["merge"] == merge]
         delays = [row["delay_ticks"] for row in mine]
@@ -301,12 +301,12 @@ def _draw(
         )
         axes.set(
             xlabel="delay of a chunk [control steps of 50 ms]",
-            ylabel=f"{name} of the commanded velocity [{unit}]",
+            ylabel=f"{name} [{unit}]",
             title=f"{name} at seams",
             ylim=(0, None),
         )
         axes.grid(alpha=0.3)
-    left.legend(fontsize=7)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, fontsize=8)
     _draw_example(right, episodes)
     figure.suptitle(
         f"Seams of the flow policy, {len(TASKS)} LIBERO-PRO tasks ({SUITE}), modelled delay"
@@ -345,7 +345,7 @@ def _draw_example(axes: Any, episodes: Sequence[Episode]) -> None:
         ylabel="commanded vertical velocity [m/s]",
         title=f"task {EXAMPLE_TASK}, delay {EXAMPLE_DELAY_TICKS} steps; dots: seams",
     )
-    axes.legend(fontsize=7, loc="lower right")
+    axes.legend(fontsize=7, loc="upper left")
     axes.grid(alpha=0.3)
 
 
