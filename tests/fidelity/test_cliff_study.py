@@ -85,7 +85,9 @@ def test_a_batch_warm_up_cuts_prompts_into_more_pieces_than_one_after_the_other(
         (KvPool(1200, 64, 0), 8_000, 2_048),
     ],
 )
-def test_the_planner_s_count_survives_and_is_at_most_one_session_too_careful(pool, context_tokens, step_tokens):
+def test_the_planner_s_count_survives_and_is_at_most_one_session_too_careful(
+    pool, context_tokens, step_tokens
+):
     snapshots = prefill_snapshots(context_tokens, pool.block_tokens, step_tokens)
     count = sessions_that_fit(pool, session_blocks(pool, context_tokens, snapshots))
 
