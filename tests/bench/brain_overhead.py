@@ -5,7 +5,8 @@
 One side is a robot, `python -m server` and its vLLM process; the other calls AsyncLLM with whole
 prompts in a process of its own. Both run vLLM's real engine process over an executor without a
 model, so that nothing but handling is measured: CPU seconds of a turn outside vLLM's engine
-process, and the bytes that the robot sends and gets. Results are ratios; nothing is asserted.
+process, and the bytes that the robot sends and gets. AsyncLLM keeps its figures of requests on both
+sides, as it does by default. Results are ratios; nothing is asserted.
 """
 
 from __future__ import annotations
@@ -124,7 +125,6 @@ def direct(model: Path, turns: int, rounds: int) -> dict[str, float]:
     arguments = {
         "model": str(model),
         "distributed_executor_backend": _EXECUTOR,
-        "disable_log_stats": True,
         **_ENGINE,
     }
     script = str(Path(__file__).with_name("_support_direct_vllm.py"))

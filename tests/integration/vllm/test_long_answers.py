@@ -222,10 +222,10 @@ def test_a_dead_engine_ends_its_episodes_with_a_reason_and_another_takes_its_pla
     new.end()
 
 
-def test_sigterm_lets_a_turn_finish_and_leaves_no_process_behind(
+def test_sigterm_lets_a_turn_finish_or_ends_it_with_a_reason_and_leaves_no_process(
     client: Client, server: Server
 ) -> None:
-    robot = admitted(client)
+    robot, other = admitted(client), admitted(client)
     inbox = robot.decide(0, sampling=brain_pb2.Sampling(max_output_tokens=256), timeout_s=None)
     inbox.until("text")
     below = processes_below(server)
@@ -234,6 +234,12 @@ def test_sigterm_lets_a_turn_finish_and_leaves_no_process_behind(
     robot.inbox.until("draining")
     assert done_of(inbox).usage.output_tokens == 256
     robot.end()
+    endless = other.decide(0, timeout_s=None)
+    endless.until("text")
+    # A second signal ends the drain.
+    server.signal(signal.SIGINT)
+    with pytest.raises(CancelledByServerError, match="shut down"):
+        endless.until("done")
 
     assert server.wait_for_exit() == 0
     assert any("EngineC" in name for name in below.values())

@@ -139,3 +139,23 @@ def test_any_attribute_value_can_be_encoded(value: object) -> None:
 
     assert len(encoded) == 1
     json.dumps(encoded)
+
+
+def test_e6_a_foreign_span_over_a_wall_clock_that_was_set_back_has_no_negative_duration(
+    tmp_path: Path,
+) -> None:
+    source = telemetry.start("robot", tmp_path)
+    source.tracer.start_span("foreign", start_time=2_000_000_000).end(end_time=1_000_000_000)
+    source.shutdown()
+    assert source.trace_path is not None
+
+    spans = [
+        span
+        for line in _lines(source.trace_path)
+        for span in line["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        if span["name"] == "foreign"
+    ]
+
+    assert [(s["startTimeUnixNano"], s["endTimeUnixNano"]) for s in spans] == [
+        ("2000000000", "2000000000")
+    ]
