@@ -115,4 +115,4 @@ def _check_model(section: VllmSection) -> None:
 
 def _is_path(model: str) -> bool:
     """A hub's names have at most one slash, inside."""
-    return model.startswith(("/", ".", "~")) or model.count("/") != 1 or Path(model).exists()
+    return model.startswith(("/", ".", "~")) or model.count("/") > 1 or Path(model).exists()

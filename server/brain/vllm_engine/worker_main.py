@@ -27,6 +27,8 @@ _WATCH_INTERVAL_S = 0.1
 #: vLLM's processes have this long to leave; the front end gives this one a little more.
 _ENGINE_STOP_S = 1.0
 _TELEMETRY_STOP_S = 1.0
+#: Some errors of vLLM hold whole configurations; the log has all of it.
+_MAX_ERROR_CHARS = 600
 #: Defaults for variables of vLLM. Spawned, because this process has threads.
 _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
@@ -57,7 +59,10 @@ async def _serve(connection: socket.socket) -> int:
         return await _failed(stream, str(error))
     except Exception as error:
         _log.exception("vLLM cannot load %s", load["model_name"])
-        return await _failed(stream, one_line_of(error))
+        name = load["engine_args"]["model"]
+        return await _failed(
+            stream, f"vLLM does not take vllm.model {name!r}: {one_line_of(error)}"
+        )
     stream.send({"op": "ready", "info": info})
     return await _work(stream, engine, host, telemetry)
 
@@ -101,7 +106,8 @@ def _import_problem(error: ImportError) -> str:
 
 def one_line_of(error: BaseException) -> str:
     """What an error of vLLM says, without its line breaks."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    line = " ".join(f"{type(error).__name__}: {error}".split())
+    return line if len(line) <= _MAX_ERROR_CHARS else f"{line[:_MAX_ERROR_CHARS]}..."
 
 
 if __name__ == "__main__":

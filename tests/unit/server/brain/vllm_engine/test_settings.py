@@ -78,3 +78,4 @@ def test_the_name_told_to_robots_holds_no_path_of_the_server(tmp_path: Path) -> 
 
     assert load_frame(configured(model=str(folder)))["model_name"] == "tiny"
     assert load_frame(configured(model="org/name"))["model_name"] == "org/name"
+    assert load_frame(configured(model="name"))["model_name"] == "name"
