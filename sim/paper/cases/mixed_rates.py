@@ -14,7 +14,7 @@ from sim.paper.case import Case, Workplace
 from sim.paper.plot import pyplot
 
 SEEDS = (0, 1)
-DURATION_S = 120.0
+DURATION_S = 60.0
 COMPARED = ("fifo", "round_robin", "edf", "lookahead", "paced")
 LABELS = {
     "fifo": "FIFO",
