@@ -31,10 +31,11 @@ async def engine_input(engine: Any, draft: PromptDraft, pictures: EpisodePicture
 
     try:
         rendered = await render(everything=False)
-    except ValueError as error:
-        if not draft.images or "cache miss" not in str(error).lower():
+    except Exception as error:
+        # Its words for "not in my cache" are no interface, so a real fault is simply met again.
+        if not pictures.any_shown(draft.images):
             raise
-        _log.info("vLLM has let go of an older picture; all are shown to it again")
+        _log.info("vLLM may have let go of an older picture (%s); all are shown again", error)
         rendered = await render(everything=True)
     pictures.shown(draft.images)
     return rendered

@@ -44,6 +44,10 @@ class EpisodePictures:
             "multi_modal_uuids": {"image": ids},
         }
 
+    def any_shown(self, images: Sequence[ImageRef]) -> bool:
+        """Whether `inputs` names one of these pictures without showing it."""
+        return any(image.image_id in self._shown for image in images)
+
     def shown(self, images: Sequence[ImageRef]) -> None:
         """VLLM has taken a prompt with these pictures."""
         self._shown.update(image.image_id for image in images)

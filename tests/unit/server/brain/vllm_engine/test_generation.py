@@ -74,6 +74,20 @@ def test_pictures_that_vllm_has_let_go_of_are_shown_again() -> None:
     assert renderer.shown == [["a", "b"], ["a", "b", "c"]]
 
 
+def test_a_prompt_that_vllm_refuses_for_another_reason_is_refused() -> None:
+    class Refusing:
+        async def render_cmpl_async(self, prompts: list[Any]) -> list[Any]:
+            raise ValueError("the prompt is too long")
+
+    kept = pictures("a")
+    engine = SimpleNamespace(renderer=Renderer())
+    asyncio.run(engine_input(engine, draft("a"), kept))
+    engine.renderer = Refusing()
+
+    with pytest.raises(ValueError, match="too long"):
+        asyncio.run(engine_input(engine, draft("a"), kept))
+
+
 def test_a_prompt_without_pictures_brings_none() -> None:
     renderer = Renderer()
     rendered = asyncio.run(
