@@ -40,6 +40,7 @@ def test_a_folder_without_the_study_s_vllm_ends_the_command_with_the_reason(tmp_
 
 
 @pytest.mark.vllm
+@pytest.mark.timeout(400)
 def test_the_study_s_cliff_is_printed_drawn_and_written(tmp_path, capfd):
     pytest.importorskip("vllm")
     pytest.importorskip("matplotlib")
