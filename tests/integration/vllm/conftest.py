@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("vllm", reason="vLLM is not installed; see `make setup`")
-
 from server.brain.tiny_model import write_tiny_text_model, write_tiny_vl_model
 from tests.integration.server.harness import Client, Server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The servers import vLLM, this process does not: it takes a while."""
+    if find_spec("vllm") is not None:
+        return
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason="vLLM is not installed; see `make setup`"))
 
 
 @pytest.fixture(scope="session")

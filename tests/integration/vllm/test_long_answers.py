@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from robot_sdk.api.v1 import brain_pb2, common_pb2, fleet_pb2
@@ -34,6 +33,8 @@ from tests.integration.vllm.serving import (
     serving,
     toml,
 )
+
+psutil = pytest.importorskip("psutil", reason="comes with vLLM; see `make setup`")
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900), pytest.mark.faultinjection]
 
