@@ -13,7 +13,7 @@ BENCH_OUT := out/bench
 export OMP_NUM_THREADS ?= 1
 export TORCH_INDEX_URL
 
-.PHONY: help setup demo test test-long lint format protos protos-check bare-check examples bench clean
+.PHONY: help setup demo test test-long lint format protos protos-check bare-check examples bench study-engine clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -58,6 +58,9 @@ examples: setup ## run every example on this CPU
 
 bench: setup ## benchmarks; writes out/bench/*.json
 	@tests/tools/run_benchmarks.sh $(BENCH_OUT)
+
+study-engine: setup ## fetch the study's vLLM 0.17.1 for the cliff and the replay (never installed)
+	@tests/tools/fetch_study_engine.sh out/study-engine
 
 clean: ## remove outputs and caches (the environments stay)
 	rm -rf out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
