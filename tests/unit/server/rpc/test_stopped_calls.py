@@ -46,13 +46,14 @@ class StoppingDriver:
     """Its episode ends while `opened` is made: right before it is written."""
 
     name = "fake"
+    spec = StepPolicy().spec
     wire_spec = policy_pb2.PolicySpec()
 
     def __init__(self, live: Any) -> None:
         self._live = live
 
     def ready_spec(self) -> Any:
-        return StepPolicy().spec
+        return self.spec
 
     def open_stream(self, *_: Any) -> object:
         return object()
