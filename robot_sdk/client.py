@@ -194,8 +194,7 @@ class Client:
             on_exchange=self._add_exchange,
             on_admitted=self._know_server,
             on_over=self._episodes.discard,
-            # The bound of the offset is half the time that its best round was on the network.
-            round_trip_s=lambda: 2.0 * self.clock_offset.bound_s,
+            clock_offset=lambda: self.clock_offset,
         )
         self._episodes.add(episode)
         return episode

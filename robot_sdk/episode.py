@@ -20,7 +20,7 @@ from robot_sdk.policy_client import RemotePolicyStream
 from robot_sdk.robot_state import RobotState
 from robot_sdk.server_info import ServerInfo
 from robot_sdk.spec import PolicySpec
-from robot_sdk.timesync import ClockExchange
+from robot_sdk.timesync import ClockExchange, ClockOffset
 from robot_sdk.transport import Transport
 from robot_sdk.wire import optional
 
@@ -115,7 +115,7 @@ class Episode:
         on_exchange: Callable[[ClockExchange], None],
         on_admitted: Callable[[episode_pb2.Admitted], ServerInfo],
         on_over: Callable[[Episode], None],
-        round_trip_s: Callable[[], float] = lambda: 0.0,
+        clock_offset: Callable[[], ClockOffset | None] = lambda: None,
     ) -> None:
         self._transport = transport
         self._request = request
@@ -128,7 +128,7 @@ class Episode:
         self._on_exchange = on_exchange
         self._on_admitted = on_admitted
         self._on_over = on_over
-        self._round_trip_s = round_trip_s
+        self._clock_offset = clock_offset
         self._pid = os.getpid()
         self._calls = EpisodeCalls()
         self._lease: LeaseClient | None = None
@@ -371,7 +371,7 @@ class Episode:
             allow_privileged=(
                 self._allow_privileged if allow_privileged is None else allow_privileged
             ),
-            round_trip_s=self._round_trip_s,
+            clock_offset=self._clock_offset,
         )
         stream.start(timeout_s)
         return stream

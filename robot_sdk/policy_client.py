@@ -29,6 +29,7 @@ from robot_sdk.errors import (
     ServerUnavailableError,
     from_detail,
 )
+from robot_sdk.first_tick import first_tick_s
 from robot_sdk.lease_client import LeaseClient
 from robot_sdk.observation_check import ObservationCheck
 from robot_sdk.observation_codec import (
@@ -39,6 +40,7 @@ from robot_sdk.observation_codec import (
 )
 from robot_sdk.spec import PolicySpec
 from robot_sdk.text import check_text
+from robot_sdk.timesync import ClockOffset
 from robot_sdk.transport import ChunkCall, Transport
 from robot_sdk.wire import optional
 
@@ -61,7 +63,7 @@ class RemotePolicyStream:
         noise_seed: Base of the noise, None for the policy's default.
         trace: Trace context of the stream.
         allow_privileged: The robot may send ground truth.
-        round_trip_s: Time on the network, there and back, as far as it is known.
+        clock_offset: Between the server's clock and this process's; None while it is unknown.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class RemotePolicyStream:
         noise_seed: int | None = None,
         trace: common_pb2.TraceContext | None = None,
         allow_privileged: bool = False,
-        round_trip_s: Callable[[], float] = lambda: 0.0,
+        clock_offset: Callable[[], ClockOffset | None] = lambda: None,
     ) -> None:
         self._transport = transport
         self._lease = lease
@@ -101,7 +103,7 @@ class RemotePolicyStream:
         self._call: ChunkCall | None = None
         self._is_open = False
         self._was_opened = False
-        self._round_trip_s = round_trip_s
+        self._clock_offset = clock_offset
         self._first_observation_s: float | None = None
         self._last_error: RobotSdkError | None = None
         self._held: EncodedObservation | None = None
@@ -302,8 +304,9 @@ class RemotePolicyStream:
         self._last_error = None
         wish_s = optional(opened, "next_observation_in_s")
         if wish_s is not None and not self._was_opened:
-            # The server counts from sending to arrival, and both take time on the way.
-            self._first_observation_s = received_s + wish_s - self._round_trip_s()
+            sent_s = opened.server_sent_ns * 1e-9 if opened.server_sent_ns else None
+            offset = self._clock_offset()
+            self._first_observation_s = first_tick_s(wish_s, received_s, sent_s, offset)
         self._was_opened = True
         self._expire()
         held, self._held = self._held, None

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from robot_sdk.api.v1 import policy_pb2
-from robot_sdk.clock import Clock
+from robot_sdk.clock import Clock, to_ns
 from robot_sdk.errors import (
     InvalidArgumentError,
     OutOfOrderError,
@@ -126,6 +126,7 @@ class PolicyServicer:
                         opened=policy_pb2.ChunksOpened(
                             spec=driver.wire_spec,
                             next_observation_in_s=chunks.first_observation_in_s,
+                            server_sent_ns=to_ns(self._clock.now_s()),
                         )
                     )
                 )
