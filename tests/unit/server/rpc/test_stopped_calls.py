@@ -55,13 +55,21 @@ class StoppingDriver:
     def ready_spec(self) -> Any:
         return self.spec
 
-    def open_stream(self, *_: Any) -> object:
-        return object()
+    def open_stream(self, *_: Any) -> StoppingStream:
+        return StoppingStream(self._live)
 
     def close_stream(self, _: object) -> None:
         pass
 
-    def next_observation_in_s(self, _: object) -> None:
+
+class StoppingStream:
+    """What `open_stream` returns; asked when `opened` is made."""
+
+    def __init__(self, live: Any) -> None:
+        self._live = live
+
+    @property
+    def first_observation_in_s(self) -> None:
         stop_all(self._live)
 
 
