@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from robot_sdk.first_tick import first_tick_s
 from robot_sdk.testing.virtual_policy import plain_spec
+from robot_sdk.timesync import ClockOffset
 from server.core.batching import STUDY_TABLE, Accepted, LatencyTable
 from server.core.batching.deadline import DEFAULT_MARGIN_S
 from sim.fleet.action_robot import FleetRobot, FleetStream, RobotPlan
@@ -172,13 +174,12 @@ class FleetRun:
         self._loop.at(answered_s, lambda: robot.start(self._discipline.make_source, first_s))
 
     def _first_tick_s(self, wish_s: float, answered_s: float) -> float:
-        """What the robot makes of the server's wish, which counts from sending to arrival."""
+        """What the robot makes of the server's wish."""
         fleet = self._fleet
-        round_trip_s = fleet.network.best_round_trip_s
-        if fleet.grid_by == "receipt":
-            return answered_s + wish_s - round_trip_s
         error_s = fleet.clock_error_s * (2 * self._chance.random() - 1)
-        return self._loop.clock.now_s() + wish_s - round_trip_s / 2 + error_s
+        bound_s = fleet.network.best_round_trip_s / 2
+        sent_s = self._loop.clock.now_s() if fleet.grid_by == "clock" else None
+        return first_tick_s(wish_s, answered_s, sent_s, ClockOffset(error_s, bound_s, 0.0))
 
     def _leave(self, robot: FleetRobot) -> None:
         robot.leave()
