@@ -14,6 +14,7 @@ import argparse
 import gc
 import json
 import random
+import sys
 import tempfile
 import threading
 from collections.abc import Collection, Iterator
@@ -161,11 +162,10 @@ def run(args: argparse.Namespace) -> int:
     for case in cases:
         try:
             rows.append(_row(args, case))
+            print(_line(rows[-1]), flush=True)
         except RobotSdkError as error:
-            print(f"error: {error}")
+            print(f"error: {error}", file=sys.stderr)
             status = 1
-        if rows:
-            print(_line(rows[-1]))
         if args.json is not None:
             args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_text(json.dumps(result, indent=1) + "\n")
