@@ -13,6 +13,7 @@ from typing import Any
 
 from robot_sdk.api.v1 import brain_pb2, common_pb2, fleet_pb2
 from robot_sdk.clock import SYSTEM_CLOCK
+from server.core.residency import is_full_prefix_hit
 from tests.integration.server.harness import Client, Inbox, Robot, Server, tool_result, wait_until
 
 #: vLLM on a CPU that others use too.
@@ -131,6 +132,15 @@ def running_turns(client: Client) -> int:
 
 def now_s() -> float:
     return SYSTEM_CLOCK.now_s()
+
+
+def keeps_prefix(usage: brain_pb2.TokenUsage) -> bool:
+    """Whether every whole block that was there before the turn was found again."""
+    return is_full_prefix_hit(
+        cached_tokens=usage.cached_tokens,
+        expected_prefix_tokens=usage.input_tokens - usage.new_tokens,
+        block_tokens=BLOCK_TOKENS,
+    )
 
 
 def totals(usages: Sequence[brain_pb2.TokenUsage]) -> tuple[int, int, int]:

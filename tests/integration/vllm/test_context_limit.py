@@ -9,14 +9,13 @@ import pytest
 
 from robot_sdk.api.v1 import common_pb2
 from robot_sdk.errors import ContextLimitError
-from server.core.residency import is_full_prefix_hit
 from tests.integration.server.harness import Client, Server, user, wait_until
 from tests.integration.vllm.serving import (
-    BLOCK_TOKENS,
     LOOK,
     admitted,
     calls_of,
     done_of,
+    keeps_prefix,
     results_of,
     serving,
     toml,
@@ -59,7 +58,7 @@ def test_d8_old_turns_are_dropped_rarely_and_no_turn_fails(client: Client) -> No
         previous = before.usage.input_tokens + before.usage.output_tokens
         expected = after.usage.input_tokens - after.usage.new_tokens
         assert expected == previous or after.dropped_turns
-        assert is_full_prefix_hit(expected, after.usage.cached_tokens, BLOCK_TOKENS)
+        assert keeps_prefix(after.usage)
 
 
 def test_d8_a_turn_that_fits_in_no_way_ends_the_episode_and_frees_its_place(

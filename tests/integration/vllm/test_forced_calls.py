@@ -13,7 +13,6 @@ from robot_sdk.errors import RobotSdkError
 from robot_sdk.telemetry import start as start_telemetry
 from robot_sdk.telemetry import trace_context
 from robot_sdk.trace import read_folder
-from server.core.residency import is_full_prefix_hit
 from tests.integration.server.harness import Client, Server, user, wait_until
 from tests.integration.vllm.serving import (
     BLOCK_TOKENS,
@@ -23,6 +22,7 @@ from tests.integration.vllm.serving import (
     calls_of,
     counters,
     done_of,
+    keeps_prefix,
     results_of,
     serving,
     toml,
@@ -68,7 +68,7 @@ def test_twenty_turns_keep_their_whole_prefix_and_the_ledger_equals_the_engines_
     for usage in usages:
         assert usage.input_tokens - usage.new_tokens == previous
         assert usage.computed_tokens == usage.input_tokens - usage.cached_tokens
-        assert not previous or is_full_prefix_hit(previous, usage.cached_tokens, BLOCK_TOKENS)
+        assert not previous or keeps_prefix(usage)
         previous = usage.input_tokens + usage.output_tokens
     after = counters(client)
     assert tuple(b - a for a, b in zip(before, after, strict=True)) == totals(usages)

@@ -11,7 +11,6 @@ import pytest
 from robot_sdk.api.v1 import brain_pb2, common_pb2
 from robot_sdk.images import image_id
 from server.brain.tiny_model import TOKENS_PER_IMAGE
-from server.core.residency import is_full_prefix_hit
 from tests.integration.server.harness import Client, Server, user
 from tests.integration.vllm.serving import (
     BLOCK_TOKENS,
@@ -20,6 +19,7 @@ from tests.integration.vllm.serving import (
     calls_of,
     counters,
     done_of,
+    keeps_prefix,
     serving,
     toml,
     totals,
@@ -78,7 +78,7 @@ def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(
         assert usage.num_images == turn_index + 1
         assert usage.new_tokens > TOKENS_PER_IMAGE
         assert usage.input_tokens - usage.new_tokens == previous
-        assert not previous or is_full_prefix_hit(previous, usage.cached_tokens, BLOCK_TOKENS)
+        assert not previous or keeps_prefix(usage)
         previous = usage.input_tokens + usage.output_tokens
     after = counters(client)
     assert tuple(b - a for a, b in zip(before, after, strict=True)) == totals(usages)
