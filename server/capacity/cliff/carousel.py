@@ -173,7 +173,9 @@ class Carousel:
         if robot.turns:
             self._counted += 1
             self._kept += is_full_prefix_hit(
-                usage.cached_tokens, robot.context_tokens, self._block_tokens
+                cached_tokens=usage.cached_tokens,
+                expected_prefix_tokens=robot.context_tokens,
+                block_tokens=self._block_tokens,
             )
         robot.context_tokens = usage.input_tokens + usage.output_tokens
         if not robot.turns:

@@ -124,7 +124,11 @@ def run_cell(
             expected_tokens = session.prompt_tokens + cell.output_tokens
             session.prompt_tokens = expected_tokens + cell.new_tokens
             cached_tokens = _visit(engine, session, f"{session.name}-{number}", cell.output_tokens)
-            hit = is_full_prefix_hit(cached_tokens, expected_tokens, cell.block_tokens)
+            hit = is_full_prefix_hit(
+                cached_tokens=cached_tokens,
+                expected_prefix_tokens=expected_tokens,
+                block_tokens=cell.block_tokens,
+            )
             kept += hit
             session.kept_always &= hit
             recomputed_tokens += max(0, expected_tokens - cached_tokens)

@@ -28,8 +28,10 @@ def test_the_boundary_is_the_last_whole_block_below_the_prefix(
 
 
 def test_one_block_less_than_the_boundary_is_a_miss() -> None:
-    assert is_full_prefix_hit(784 * 127, 100_000, 784)
-    assert not is_full_prefix_hit(784 * 126, 100_000, 784)
+    prefix = {"expected_prefix_tokens": 100_000, "block_tokens": 784}
+
+    assert is_full_prefix_hit(cached_tokens=784 * 127, **prefix)
+    assert not is_full_prefix_hit(cached_tokens=784 * 126, **prefix)
 
 
 def test_a_block_of_no_tokens_is_refused() -> None:
