@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from server.core.batching.choice import Choice, Claim, Expected, Wait
@@ -73,6 +73,7 @@ class DeadlineBatcher(Generic[PayloadT]):
         self._admission = TierAdmission(self._latencies, max_batch, self._lost_s)
         self._taken_s: dict[int, float] = {}
         self._expected: dict[int, Expected] = {}
+        self._running: dict[int, tuple[int, ...]] = {}
         self._last_rate: StreamRate | None = None
         self._num_expired = 0
         self._num_refused = 0
@@ -145,9 +146,13 @@ class DeadlineBatcher(Generic[PayloadT]):
     def on_finished(self, worker: int, batch_size: int, latency_s: float, now_s: float) -> None:
         self._workers.ready(worker, now_s)
         self._latencies.add(worker, batch_size, latency_s)
+        # A batch that took longer than expected is late for all its robots alike: they come
+        # together again, at a later tick than they were expected at.
+        self._expect_again(self._running.pop(worker, ()), now_s)
 
     def on_lost(self, worker: int, now_s: float) -> None:
         self._workers.lost(worker)
+        self._expect_again(self._running.pop(worker, ()), now_s)
 
     def next_observation_in_s(self, stream: int, now_s: float) -> float | None:
         if not self._paces:
@@ -228,16 +233,22 @@ class DeadlineBatcher(Generic[PayloadT]):
         self._pacer.started(items)
         for item in items:
             self._taken_s.pop(item.stream, None)
-            rate = self._pacer.plan.rates.get(item.stream)
-            step = self._next_step(item.stream)
-            if rate is None or step is None or not self._paces:
+        self._running[worker] = tuple(item.stream for item in items)
+        self._expect_again(self._running[worker], end_s)
+        return Batch(tuple(items), expired)
+
+    def _expect_again(self, streams: Iterable[int], end_s: float) -> None:
+        """Their batch ends at `end_s`: each robot asks at one of its ticks after that."""
+        for stream in streams:
+            rate = self._pacer.plan.rates.get(stream)
+            step = self._next_step(stream)
+            if rate is None or step is None or not self._paces or stream in self._line:
                 continue
             # The robot has one observation in flight, so it cannot ask before the chunk is there.
             soonest_s = end_s + self._margin_s / 2
-            while self._pacer.tick_s(item.stream, step) < soonest_s:
+            while self._pacer.tick_s(stream, step) < soonest_s:
                 step += 1
-            self._expected[item.stream] = self._expect(rate, self._pacer.tick_s(item.stream, step))
-        return Batch(tuple(items), expired)
+            self._expected[stream] = self._expect(rate, self._pacer.tick_s(stream, step))
 
     def _next_step(self, stream: int) -> int | None:
         rate = self._pacer.plan.rates.get(stream)

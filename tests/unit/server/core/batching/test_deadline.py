@@ -207,3 +207,19 @@ def test_those_whose_rows_run_out_first_go_first(rows: dict[int, int], max_batch
 def test_settings_that_cannot_be_are_refused(options: dict[str, float], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         DeadlineBatcher(**options)  # type: ignore[arg-type]
+
+
+def test_after_a_batch_that_took_too_long_its_robots_are_waited_for_together() -> None:
+    batcher = study(margin_s=0.001)
+    first_s = open_streams(batcher, 7)
+    for stream in range(7):
+        batcher.add(waiting(stream, 0, first_s, 0))
+    assert len(batcher.take(first_s).items) == 7
+    # 20 ms more than the table says: all miss their tick after 250 ms and ask at the next.
+    batcher.on_finished(0, 7, 0.256, first_s + 0.256)
+    sizes = []
+    for stream in range(7):
+        arrived_s = first_s + 0.3 + 0.0001 * stream
+        batcher.add(waiting(stream, 6, arrived_s, 4))
+        sizes.append(len(batcher.take(arrived_s).items))
+    assert sizes == [0] * 6 + [7]
