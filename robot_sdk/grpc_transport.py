@@ -23,6 +23,7 @@ from robot_sdk.grpc_errors import translate
 from robot_sdk.observation_codec import EncodedObservation
 from robot_sdk.outbox import Outbox
 from robot_sdk.process import check_process
+from robot_sdk.telemetry import trace_metadata
 from robot_sdk.timesync import ClockExchange
 from robot_sdk.transport import to_clock_exchange
 
@@ -95,7 +96,8 @@ class GrpcTransport:
 
     def decide(self, request: brain_pb2.DecideRequest, timeout_s: float | None) -> GrpcDecideCall:
         """Start BrainService.Decide."""
-        return GrpcDecideCall(self, self._decide, self.serialise(request, "the turn"), timeout_s)
+        data = self.serialise(request, "the turn")
+        return GrpcDecideCall(self, self._decide, data, timeout_s, trace_metadata(request.trace))
 
     def open_chunks(self) -> GrpcChunkCall:
         """Start PolicyService.Chunks."""
@@ -136,7 +138,12 @@ class GrpcTransport:
         self._max_message_bytes = min(self._max_message_bytes, max_message_bytes)
 
     def start(
-        self, stream: _Stream[Any], method: Any, request: object, timeout_s: float | None
+        self,
+        stream: _Stream[Any],
+        method: Any,
+        request: object,
+        timeout_s: float | None,
+        metadata: tuple[tuple[str, str], ...],
     ) -> Any:
         """Start a streaming call and remember it for `close`."""
         self._check_usable()
@@ -144,7 +151,7 @@ class GrpcTransport:
             if self._closed:
                 raise ClientClosedError("the client is closed")
             self._open_calls.add(stream)
-            return method(request, timeout=timeout_s, metadata=self._metadata)
+            return method(request, timeout=timeout_s, metadata=(*self._metadata, *metadata))
 
     def translate(self, error: grpc.RpcError) -> RobotSdkError:
         """The SDK's exception for a failed call."""
@@ -182,11 +189,16 @@ class _Stream(Generic[ResponseT]):
     """What the three streaming calls share: iteration, cancelling, errors."""
 
     def __init__(
-        self, transport: GrpcTransport, method: Any, request: object, timeout_s: float | None = None
+        self,
+        transport: GrpcTransport,
+        method: Any,
+        request: object,
+        timeout_s: float | None = None,
+        metadata: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self._transport = transport
         self._pid = os.getpid()
-        self._call = transport.start(self, method, request, timeout_s)
+        self._call = transport.start(self, method, request, timeout_s, metadata)
 
     def __iter__(self) -> Iterator[ResponseT]:
         try:

@@ -95,6 +95,19 @@ def decode_usage(wire: brain_pb2.TokenUsage) -> TokenUsage:
     )
 
 
+def encode_usage(usage: TokenUsage) -> brain_pb2.TokenUsage:
+    """The wire form; None is left out, which 0 is not."""
+    return brain_pb2.TokenUsage(
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        computed_tokens=usage.computed_tokens,
+        output_tokens=usage.output_tokens,
+        new_tokens=usage.new_tokens,
+        num_images=usage.num_images,
+        estimated=usage.estimated,
+    )
+
+
 def decode_brain_timing(wire: brain_pb2.BrainTiming) -> BrainTiming:
     """The plain value; absent becomes None."""
     return BrainTiming(

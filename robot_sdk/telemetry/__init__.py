@@ -10,7 +10,13 @@ Times are seconds of the process's monotonic clock. Parents are explicit. Nothin
 """
 
 from robot_sdk.telemetry import attributes, spans
-from robot_sdk.telemetry.context import Parent, parent_from, trace_context
+from robot_sdk.telemetry.context import (
+    Parent,
+    parent_from,
+    trace_context,
+    trace_from_metadata,
+    trace_metadata,
+)
 from robot_sdk.telemetry.file_sink import TRACE_SUFFIX
 from robot_sdk.telemetry.metrics import Metrics
 from robot_sdk.telemetry.open_span import Attributes, AttributeValue, OpenSpan
@@ -35,4 +41,6 @@ __all__ = [
     "spans",
     "start",
     "trace_context",
+    "trace_from_metadata",
+    "trace_metadata",
 ]

@@ -1,4 +1,4 @@
-"""Explicit trace parents: W3C trace context inside messages, never in context variables.
+"""Explicit trace parents: W3C trace context in messages and metadata, not in context variables.
 
 Nothing here attaches a span to the running context. A streamed call ends wherever its consumer
 stops, in another thread or task, and a token attached in one context cannot be detached in another.
@@ -7,6 +7,7 @@ stops, in another thread or task, and a token attached in one context cannot be 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Union
 
 from opentelemetry import trace
@@ -18,6 +19,9 @@ from robot_sdk.telemetry.open_span import OpenSpan
 
 #: What may be given as the parent of a span. None starts a new trace.
 Parent = Union[OpenSpan, trace.Span, trace.SpanContext, None]
+
+#: What the standard lets everybody cut off. Call metadata has little room.
+_MAX_TRACESTATE_CHARS = 512
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
@@ -71,3 +75,27 @@ def parent_from(message: common_pb2.TraceContext | None) -> trace.SpanContext | 
         trace_state=TraceState.from_header([message.tracestate] if message.tracestate else []),
     )
     return context if context.is_valid else None
+
+
+def trace_metadata(message: common_pb2.TraceContext) -> tuple[tuple[str, str], ...]:
+    """The same context as call metadata, for proxies and servers that look there.
+
+    What no header could carry is left out: the message has it, and a call that metadata keeps from
+    leaving would be lost for the sake of a trace.
+    """
+    if parent_from(message) is None:
+        return ()
+    state = message.tracestate
+    fits = state and state.isascii() and state.isprintable() and len(state) <= _MAX_TRACESTATE_CHARS
+    pairs = (("traceparent", message.traceparent),)
+    return (*pairs, ("tracestate", state)) if fits else pairs
+
+
+def trace_from_metadata(
+    metadata: Iterable[tuple[str, str | bytes]],
+) -> common_pb2.TraceContext:
+    """The context that call metadata names, as it stands there; empty if it names none."""
+    found = {name: value for name, value in metadata if isinstance(value, str)}
+    return common_pb2.TraceContext(
+        traceparent=found.get("traceparent", ""), tracestate=found.get("tracestate", "")
+    )

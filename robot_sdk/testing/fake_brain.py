@@ -15,6 +15,7 @@ from robot_sdk.errors import (
     RobotSdkError,
     ServerUnavailableError,
 )
+from robot_sdk.message_codec import encode_usage
 from robot_sdk.messages import FinishReason, TokenUsage, ToolCall
 from robot_sdk.testing.fake_episodes import FakeEpisode, FakeEpisodes
 from robot_sdk.testing.responses import Responses
@@ -151,7 +152,6 @@ class FakeDecideSession:
                 self._clock.wait(self._cancelled, remaining_s)
 
     def _record(self, decision: FakeDecision, received_ns: int) -> list[brain_pb2.DecideResponse]:
-        usage = decision.usage
         record = []
         if decision.reasoning:
             delta = brain_pb2.ReasoningDelta(text=decision.reasoning)
@@ -166,15 +166,7 @@ class FakeDecideSession:
         done = brain_pb2.DecideDone(
             turn_index=self._request.turn_index,
             finish_reason=_FINISH_REASONS[decision.finish_reason],
-            usage=brain_pb2.TokenUsage(
-                input_tokens=usage.input_tokens,
-                cached_tokens=usage.cached_tokens,
-                computed_tokens=usage.computed_tokens,
-                output_tokens=usage.output_tokens,
-                new_tokens=usage.new_tokens,
-                num_images=usage.num_images,
-                estimated=usage.estimated,
-            ),
+            usage=encode_usage(decision.usage),
             timing=brain_pb2.BrainTiming(
                 server_received_ns=received_ns,
                 server_done_ns=to_ns(self._clock.now_s()),

@@ -28,7 +28,15 @@ from robot_sdk.errors import (
     UnsupportedError,
     WorkerUnavailableError,
 )
-from robot_sdk.telemetry import OpenSpan, Telemetry, parent_from, spans, trace_context
+from robot_sdk.message_codec import encode_usage
+from robot_sdk.telemetry import (
+    OpenSpan,
+    Telemetry,
+    parent_from,
+    spans,
+    trace_context,
+    trace_from_metadata,
+)
 from robot_sdk.telemetry import attributes as attr
 from server.brain.checks import check_event
 from server.brain.interface import (
@@ -112,6 +120,8 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
     ) -> None:
         received_s = self._clock.now_s()
         await context.send_initial_metadata(())  # see server.rpc.calls
+        if not request.trace.traceparent:
+            request.trace.CopyFrom(trace_from_metadata(context.invocation_metadata() or ()))
         live = self._hub.authorise(request.episode)
         if self._services.brain is None or not live.lease.info.uses_brain:
             raise UnsupportedError(
@@ -289,15 +299,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             done=brain_pb2.DecideDone(
                 turn_index=turn_index,
                 finish_reason=_FINISH_REASONS[record.finished.finish_reason],
-                usage=brain_pb2.TokenUsage(
-                    input_tokens=usage.input_tokens,
-                    cached_tokens=usage.cached_tokens,
-                    computed_tokens=usage.computed_tokens,
-                    output_tokens=usage.output_tokens,
-                    new_tokens=usage.new_tokens,
-                    num_images=usage.num_images,
-                    estimated=usage.estimated,
-                ),
+                usage=encode_usage(usage),
                 timing=brain_pb2.BrainTiming(
                     server_received_ns=to_ns(received_s),
                     server_done_ns=to_ns(done_s),

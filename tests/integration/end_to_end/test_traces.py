@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import logging
 import signal
+from collections.abc import Iterator
+from concurrent import futures
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from robot_sdk import telemetry
+from robot_sdk.api.v1 import brain_pb2, brain_pb2_grpc
+from robot_sdk.channel import ChannelConfig
 from robot_sdk.client import connect
+from robot_sdk.grpc_transport import GrpcTransport
 from robot_sdk.messages import Message
 from robot_sdk.trace import read_folder
 from tests.integration.end_to_end.conftest import Start
 from tests.integration.end_to_end.harness import FINISH, EpisodeThread, LoggingRobot, config
+from tests.integration.server.harness import Client, Inbox, Robot, user
 
 
 def test_e3_an_episode_is_one_trace_from_robot_to_server(
@@ -76,3 +84,58 @@ def test_e3_a_stream_that_is_broken_off_leaves_no_error_and_no_stray_trace(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert "Traceback" not in server.log
     assert "detach" not in server.log + caplog.text
+
+
+class MetadataBrain(brain_pb2_grpc.BrainServiceServicer):
+    """Keeps the metadata of the calls that reach it."""
+
+    def __init__(self) -> None:
+        self.metadata: list[dict[str, Any]] = []
+
+    def Decide(
+        self, request: brain_pb2.DecideRequest, context: grpc.ServicerContext
+    ) -> Iterator[brain_pb2.DecideResponse]:
+        self.metadata.append(dict(context.invocation_metadata()))
+        yield brain_pb2.DecideResponse(done=brain_pb2.DecideDone())
+
+
+def test_a_turn_tells_its_trace_in_metadata_too() -> None:
+    brain = MetadataBrain()
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    brain_pb2_grpc.add_BrainServiceServicer_to_server(brain, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    source = telemetry.start("robot")
+    trace = telemetry.trace_context(source.start_span("brain.decide"))
+    transport = GrpcTransport(ChannelConfig(f"127.0.0.1:{port}"))
+
+    list(transport.decide(brain_pb2.DecideRequest(trace=trace), 10.0))
+    list(transport.decide(brain_pb2.DecideRequest(), 10.0))
+
+    transport.close()
+    server.stop(None)
+    source.shutdown()
+    traced, untraced = brain.metadata
+    assert traced["traceparent"] == trace.traceparent != ""
+    assert "traceparent" not in untraced
+
+
+def test_a_turn_without_a_trace_in_its_message_joins_the_one_in_its_metadata(
+    start_server: Start, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    server = start_server(config([FINISH], more=f'[telemetry]\nrun_folder = "{folder}"\n'))
+    client = Client(server.address)
+    robot = Robot(client, policies=[])
+    robot.admitted()
+    request = brain_pb2.DecideRequest(episode=robot.reference, new_messages=[user("go")])
+    parent = f"00-{7:032x}-{9:016x}-01"
+
+    Inbox(client.brain.Decide(request, metadata=[("traceparent", parent)])).until("done")
+
+    robot.end()
+    client.close()
+    server.signal(signal.SIGTERM)
+    assert server.wait_for_exit() == 0
+    (span,) = [span for span in read_folder(folder).spans if span.name == "server.decide"]
+    assert (span.trace_id, span.parent_id) == (f"{7:032x}", f"{9:016x}")

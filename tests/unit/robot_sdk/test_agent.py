@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -288,6 +290,36 @@ def test_an_interrupted_tool_leaves_no_call_without_an_answer() -> None:
         ("0-1", True),
     ]
     assert end.reason == "finished"
+
+
+@pytest.mark.parametrize(
+    "interruption",
+    [
+        KeyboardInterrupt(),
+        SystemExit(1),
+        CancelledError(),
+        EstopError("e-stop: operator"),
+        EpisodeLostError("the server restarted"),
+        ValueError("a fault of the tool"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_interrupts_a_tool_the_next_question_answers_each_call_once(
+    interruption: BaseException,
+) -> None:
+    world = World()
+    agent, brain = world.agent([calls(MOVE, MOVE, MOVE), calls(FINISH)])
+
+    def interrupt() -> None:
+        raise interruption
+
+    world.during_move = interrupt
+    with suppress(KeyboardInterrupt, SystemExit, CancelledError):
+        agent.run()
+
+    told = agent.pending if len(brain.asked) == 1 else brain.asked[1][0]
+    assert [m.tool_call_id for m in told] == ["0-0", "0-1", "0-2"]
+    assert all(m.role == "tool" and m.is_error for m in told)
 
 
 def test_c5_an_estop_during_a_tool_ends_the_episode_and_no_later_call_runs() -> None:

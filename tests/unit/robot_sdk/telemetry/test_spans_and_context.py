@@ -172,6 +172,34 @@ def test_a_malformed_trace_parent_starts_a_new_trace(traceparent: str) -> None:
     assert telemetry.parent_from(common_pb2.TraceContext(traceparent=traceparent)) is None
 
 
+def test_context_travels_through_metadata_and_back(tmp_path: Path) -> None:
+    parent = f"00-{7:032x}-{9:016x}-01"
+    message = common_pb2.TraceContext(traceparent=parent, tracestate="vendor=a, other=b")
+
+    metadata = telemetry.trace_metadata(message)
+
+    assert telemetry.trace_from_metadata([("authorization", "x"), *metadata]) == message
+    assert telemetry.trace_from_metadata([("traceparent", b"bytes")]) == common_pb2.TraceContext()
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "tracestate", "names"),
+    [
+        ("", "", []),
+        ("nonsense", "vendor=a", []),
+        (f"00-{7:032x}-{9:016x}-01", "vendor=\u4f60", ["traceparent"]),
+        (f"00-{7:032x}-{9:016x}-01", "a=1\nb=2", ["traceparent"]),
+        (f"00-{7:032x}-{9:016x}-01", "a=" + "1" * 20_000, ["traceparent"]),
+    ],
+)
+def test_a13_what_no_metadata_could_carry_stays_in_the_message(
+    traceparent: str, tracestate: str, names: list[str]
+) -> None:
+    message = common_pb2.TraceContext(traceparent=traceparent, tracestate=tracestate)
+
+    assert [name for name, _ in telemetry.trace_metadata(message)] == names
+
+
 def test_an_unsampled_remote_parent_does_not_lose_our_spans(tmp_path: Path) -> None:
     source = telemetry.start("server", tmp_path)
     parent = telemetry.parent_from(
