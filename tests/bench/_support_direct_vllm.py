@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import sys
 import time
 from typing import Any
@@ -69,6 +70,8 @@ async def main() -> None:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
+    # The end of the input is what ends this process: it has to take vLLM's other one with it.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**json.loads(sys.argv[1])))
