@@ -79,7 +79,10 @@ class Host:
         elif operation == "cancel":
             task = self._tasks.get(header["turn"])
             if task is not None:
-                task.cancel()
+                # Behind the task's first step, if it still has that to come: a task that is
+                # cancelled before it never runs, so that nobody would be told of the turn's end and
+                # its pictures would be missing for good.
+                asyncio.get_running_loop().call_soon(task.cancel)
         elif operation == "commit":
             self._episodes.commit(header["episode"], header["turn_index"])
         elif operation == "end_episode":

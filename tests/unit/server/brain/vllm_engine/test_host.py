@@ -240,3 +240,22 @@ def test_c3_frames_of_what_is_over_change_nothing(played: Played) -> None:
         assert stream.sent == []
 
     asyncio.run(run())
+
+
+def test_a_turn_that_is_cancelled_in_the_moment_it_comes_still_ends(played: Played) -> None:
+    """Both frames are in one read, so that the turn's task has not begun."""
+
+    async def run() -> None:
+        stream = FakeStream()
+        host = new_host(played, stream)
+        host.handle(frame(0, 1))
+        host.handle(Frame({"op": "cancel", "turn": 1}))
+        async with asyncio.timeout(5):
+            error = await ended(stream, 1)
+        assert error is not None
+        assert error.reason == common_pb2.ERROR_REASON_CANCELLED
+        host.handle(frame(0, 2))
+        async with asyncio.timeout(5):
+            assert await ended(stream, 2) is None
+
+    asyncio.run(run())
