@@ -118,4 +118,5 @@ def engine_gauges(section: AdmissionSection, brain: BrainEngine | None) -> Engin
         kv_cache_usage=load.kv_cache_usage if load else None,
         requests_running=load.requests_running if load else None,
         requests_waiting=load.requests_waiting if load else None,
+        snapshot_interval_tokens=info.snapshot_interval_tokens if info else None,
     )

@@ -174,7 +174,15 @@ Event = Union[Text, Reasoning, ToolCall, Finished]
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What Handshake tells about the brain."""
+    """What Handshake tells about the brain.
+
+    Attributes:
+        pool_blocks, block_tokens: Of the KV cache.
+        snapshot_interval_tokens: Which snapshots of layers with a state or a sliding window stay in
+            the prefix cache. None: all that count, there are no such layers, or not told. 0: the
+            one at the end of each prompt, so that no block which an output fills is found again.
+            N: also one every N tokens.
+    """
 
     engine: str
     model: str
@@ -183,6 +191,7 @@ class EngineInfo:
     reports_cached_tokens: bool = False
     pool_blocks: int | None = None
     block_tokens: int | None = None
+    snapshot_interval_tokens: int | None = None
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,9 @@ class EpisodeRegistry:
     def tell_engine(self, engine: EngineGauges) -> None:
         """What the engine says of itself; kept until it is told anew."""
         self._engine = engine
-        self.ledger.set_pool(engine.pool_blocks, engine.block_tokens)
+        self.ledger.set_pool(
+            engine.pool_blocks, engine.block_tokens, engine.snapshot_interval_tokens
+        )
 
     def queued(self) -> list[Episode]:
         """In order of arrival."""

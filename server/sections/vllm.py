@@ -66,8 +66,9 @@ class VllmSection:
     )
     prefix_cache_retention_interval: int | None = setting(
         None,
-        "Hybrid models: 0 keeps the state snapshots where turns end, N more keeps one every N "
-        "tokens, -1 keeps every one.",
+        "Hybrid models: 0 keeps the state snapshot at the last whole block of each prompt, N more "
+        "keeps one every N tokens besides, -1 keeps every one. With 0, blocks that an answer fills "
+        "are computed again at the next turn.",
         minimum=-1,
     )
     mamba_cache_mode: str | None = setting(

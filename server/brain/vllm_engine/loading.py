@@ -19,16 +19,17 @@ from server.brain.vllm_engine.host import Host
 from server.brain.vllm_engine.model import HostedModel
 from server.brain.vllm_engine.requests import SamplingDefaults
 from server.brain.vllm_engine.settings import NO_COLLECTOR, check_names
+from server.brain.vllm_engine.snapshots import snapshot_interval_tokens
 from server.brain.vllm_engine.stats import LoadLogger
 from server.worker.stream import FrameStream
 
 _log = logging.getLogger(__name__)
 
 
-def load_host(
+async def load_host(
     load: Mapping[str, Any], stream: FrameStream
 ) -> tuple[AsyncLLM, Host, dict[str, Any], Telemetry | None]:
-    """Load the model; blocks until it is there. Called on the running loop, as AsyncLLM wants it.
+    """Load the model; blocks the running loop until it is there, as AsyncLLM does.
 
     Returns:
         The engine, its host, the fields of EngineInfo, and where the engine's spans go.
@@ -54,6 +55,7 @@ def load_host(
             max_output_tokens=load["max_output_tokens"],
             forbidden_ids=model.renderer.forbidden_output_ids,
         )
+        interval_tokens = await snapshot_interval_tokens(engine)
     except BaseException:
         engine.shutdown(0.0)
         raise
@@ -66,6 +68,7 @@ def load_host(
         reports_cached_tokens=True,
         pool_blocks=cache.num_gpu_blocks,
         block_tokens=cache.block_size,
+        snapshot_interval_tokens=interval_tokens,
     )
     host = Host(engine, model, sampling, load_logger, stream, load["delay_s"])
     return engine, host, vars(info), telemetry

@@ -54,7 +54,7 @@ async def _serve(connection: socket.socket) -> int:
     except ImportError as error:
         return await _failed(stream, _import_problem(error))
     try:
-        engine, host, info, telemetry = load_host(load, stream)
+        engine, host, info, telemetry = await load_host(load, stream)
     except (SettingError, RobotSdkError) as error:
         return await _failed(stream, str(error))
     except Exception as error:

@@ -128,6 +128,8 @@ def run_cell(
                 cached_tokens=cached_tokens,
                 expected_prefix_tokens=expected_tokens,
                 block_tokens=cell.block_tokens,
+                prompt_tokens=expected_tokens - cell.output_tokens,
+                snapshot_interval_tokens=engine.settings.snapshot_interval_tokens,
             )
             kept += hit
             session.kept_always &= hit

@@ -52,6 +52,11 @@ class EngineSettings:
                 allowed=(f"0, none, or a multiple of {block_tokens}",),
             )
 
+    @property
+    def snapshot_interval_tokens(self) -> int | None:
+        """What an engine with these settings tells a ledger; see `EngineGauges`."""
+        return self.retention_tokens if self.pool.num_state_groups else None
+
 
 def _check(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:

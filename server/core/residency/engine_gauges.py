@@ -15,6 +15,9 @@ class EngineGauges:
         kv_cache_usage: Share of the pool that running requests hold, 0 to 1. Prefixes of idle
             episodes are not in it, so a low value does not mean that there is room.
         requests_running, requests_waiting: In the engine, not at the door.
+        snapshot_interval_tokens: Where the engine keeps what layers with a state or a sliding
+            window need to go on. None: at every block, no such layers, or not told. 0: at the end
+            of each prompt alone. N: also every N tokens.
     """
 
     pool_blocks: int | None = None
@@ -22,6 +25,7 @@ class EngineGauges:
     kv_cache_usage: float | None = None
     requests_running: int | None = None
     requests_waiting: int | None = None
+    snapshot_interval_tokens: int | None = None
 
 
 #: An engine that tells nothing.

@@ -62,12 +62,22 @@ class PrefixLedger:
         self._generated_tokens = 0
         self._pool_blocks: int | None = None
         self._block_tokens: int | None = None
+        self._snapshot_interval_tokens: int | None = None
         self._working_set = WorkingSet(ASSUMED_BLOCK_TOKENS)
         self._start_counting_blocks()
 
-    def set_pool(self, pool_blocks: int | None, block_tokens: int | None) -> None:
-        """What the engine says of its pool. Another block size makes old block counts void."""
+    def set_pool(
+        self,
+        pool_blocks: int | None,
+        block_tokens: int | None,
+        snapshot_interval_tokens: int | None = None,
+    ) -> None:
+        """What the engine says of its pool; see `EngineGauges`.
+
+        Another block size makes old block counts void.
+        """
         self._pool_blocks = pool_blocks
+        self._snapshot_interval_tokens = snapshot_interval_tokens
         if block_tokens == self._block_tokens:
             return
         self._block_tokens = block_tokens
@@ -99,13 +109,20 @@ class PrefixLedger:
         context = self._working_set.get(episode_id)
         if context is None:
             return None
-        footprint = footprint_of(usage, context.context_tokens, is_rebuild, now_s)
+        block_tokens = self._effective_block_tokens
+        footprint = footprint_of(
+            usage,
+            context,
+            is_rebuild,
+            now_s,
+            block_tokens=block_tokens,
+            snapshot_interval_tokens=self._snapshot_interval_tokens,
+        )
         if footprint is None:
             return None
-        block_tokens = self._effective_block_tokens
-        outcome = footprint.outcome(block_tokens)
+        outcome = footprint.outcome
         self._count(footprint, outcome)
-        self._window.add(footprint, outcome, block_tokens)
+        self._window.add(footprint, outcome)
         self._ratio.look(self._window.sums, now_s)
         self._put_context(context, footprint)
         own_blocks = blocks_of(footprint.expected_prefix_tokens, block_tokens)
@@ -201,6 +218,7 @@ class PrefixLedger:
             replace(
                 context,
                 context_tokens=tokens,
+                prompt_tokens=footprint.input_tokens,
                 peak_tokens=max(context.peak_tokens, tokens),
                 num_turns=context.num_turns + 1,
                 last_turn_s=footprint.committed_s,

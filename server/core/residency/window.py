@@ -73,7 +73,7 @@ class PrefixWindow:
         self._num_slots = max(math.ceil(window_s / _SLOT_S), 1)
         self._slots: deque[tuple[int, WindowSums]] = deque()
 
-    def add(self, turn: TurnFootprint, outcome: PrefixOutcome, block_tokens: int) -> None:
+    def add(self, turn: TurnFootprint, outcome: PrefixOutcome) -> None:
         """Count one turn."""
         self.expire(turn.committed_s)
         one = WindowSums(
@@ -84,7 +84,7 @@ class PrefixWindow:
         if turn.computed_tokens is not None:
             one.num_measured = 1
             one.computed_tokens = turn.computed_tokens
-            one.least_computed_tokens = turn.least_computed_tokens(block_tokens)
+            one.least_computed_tokens = turn.least_computed_tokens
             one.generated_tokens = turn.output_tokens
         slot = math.floor(turn.committed_s / _SLOT_S)
         if not self._slots or self._slots[-1][0] < slot:

@@ -13,11 +13,18 @@ def blocks_of(tokens: float, block_tokens: int) -> int:
 
 @dataclass(frozen=True)
 class LiveContext:
-    """One admitted episode as the ledger knows it. `last_turn_s` is on the server's clock."""
+    """One admitted episode as the ledger knows it.
+
+    Attributes:
+        context_tokens: Prompt and output of the last turn.
+        prompt_tokens: Its prompt alone.
+        last_turn_s: On the server's clock.
+    """
 
     episode_id: str
     task_family: str
     context_tokens: int = 0
+    prompt_tokens: int = 0
     peak_tokens: int = 0
     num_turns: int = 0
     last_turn_s: float | None = None

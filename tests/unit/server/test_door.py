@@ -49,11 +49,11 @@ def test_a_weight_that_is_no_share_is_named(weight: object) -> None:
 
 def test_the_configured_pool_comes_before_the_engine_s() -> None:
     brain: Any = SimpleNamespace(
-        info=EngineInfo("e", "m", pool_blocks=100, block_tokens=16),
+        info=EngineInfo("e", "m", pool_blocks=100, block_tokens=16, snapshot_interval_tokens=0),
         load=EngineLoad(kv_cache_usage=0.5, requests_running=3),
     )
 
-    assert engine_gauges(section(), brain) == EngineGauges(100, 16, 0.5, 3, None)
+    assert engine_gauges(section(), brain) == EngineGauges(100, 16, 0.5, 3, None, 0)
     assert engine_gauges(section(pool_blocks=130), brain).pool_blocks == 130
     assert engine_gauges(section(block_tokens=128), None) == EngineGauges(block_tokens=128)
 

@@ -5,17 +5,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_sdk.messages import TokenUsage
-from server.core.residency import PrefixOutcome
+from server.core.residency import LiveContext, PrefixOutcome, TurnFootprint
 from server.core.residency.footprint import footprint_of
 
 BLOCK = 16
 tokens = st.none() | st.integers(-5, 10_000)
 
 
+def footprint_after(
+    previous: int,
+    usage: TokenUsage,
+    is_rebuild: bool = False,
+    prompt: int = 0,
+    interval: int | None = None,
+) -> TurnFootprint | None:
+    before = LiveContext("episode", "", context_tokens=previous, prompt_tokens=prompt)
+    return footprint_of(
+        usage, before, is_rebuild, 0.0, block_tokens=BLOCK, snapshot_interval_tokens=interval
+    )
+
+
 def outcome(usage: TokenUsage, previous: int, is_rebuild: bool = False) -> PrefixOutcome:
-    footprint = footprint_of(usage, previous, is_rebuild, 0.0)
+    footprint = footprint_after(previous, usage, is_rebuild)
     assert footprint is not None
-    return footprint.outcome(BLOCK)
+    return footprint.outcome
 
 
 def test_a_first_turn_has_no_prefix_to_lose_even_if_some_of_it_was_cached() -> None:
@@ -25,15 +38,15 @@ def test_a_first_turn_has_no_prefix_to_lose_even_if_some_of_it_was_cached() -> N
 
 
 def test_the_expected_prefix_is_the_prompt_without_what_is_new() -> None:
-    footprint = footprint_of(TokenUsage(input_tokens=130, new_tokens=25), 105, False, 0.0)
+    footprint = footprint_after(105, TokenUsage(input_tokens=130, new_tokens=25))
 
     assert footprint is not None
     assert footprint.expected_prefix_tokens == 105
-    assert footprint.least_computed_tokens(BLOCK) == 130 - 96
+    assert footprint.least_computed_tokens == 130 - 96
 
 
 def test_without_new_tokens_the_whole_last_turn_is_expected() -> None:
-    footprint = footprint_of(TokenUsage(input_tokens=130), 105, False, 0.0)
+    footprint = footprint_after(105, TokenUsage(input_tokens=130))
 
     assert footprint is not None
     assert footprint.expected_prefix_tokens == 105
@@ -49,6 +62,30 @@ def test_a_hit_is_every_whole_block_of_the_prefix(
     usage = TokenUsage(input_tokens=130, cached_tokens=cached_tokens, new_tokens=25)
 
     assert outcome(usage, previous=105) is expected
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [(None, PrefixOutcome.MISS), (0, PrefixOutcome.HIT), (32, PrefixOutcome.MISS)],
+)
+def test_where_snapshots_are_kept_at_prompts_alone_the_part_that_the_output_filled_is_no_miss(
+    interval: int | None, expected: PrefixOutcome
+) -> None:
+    usage = TokenUsage(input_tokens=130, cached_tokens=80, new_tokens=25)
+    footprint = footprint_after(105, usage, prompt=90, interval=interval)
+
+    assert footprint is not None
+    assert footprint.outcome is expected
+
+
+def test_a_prefix_whose_prompt_was_shorter_than_a_block_cannot_be_lost_without_more_snapshots() -> (
+    None
+):
+    usage = TokenUsage(input_tokens=130, cached_tokens=0, new_tokens=25)
+    footprint = footprint_after(105, usage, prompt=10, interval=0)
+
+    assert footprint is not None
+    assert footprint.outcome is PrefixOutcome.TOO_SHORT
 
 
 def test_d6_unknown_cached_tokens_are_neither_hit_nor_miss() -> None:
@@ -70,17 +107,27 @@ def test_a_prefix_shorter_than_a_block_cannot_be_lost() -> None:
 
 
 def test_computed_follows_from_cached_where_the_engine_tells_only_one() -> None:
-    footprint = footprint_of(TokenUsage(input_tokens=130, cached_tokens=96), 105, False, 0.0)
+    footprint = footprint_after(105, TokenUsage(input_tokens=130, cached_tokens=96))
 
     assert footprint is not None
     assert footprint.computed_tokens == 34
 
 
 def test_a_turn_of_unknown_length_has_no_footprint() -> None:
-    assert footprint_of(TokenUsage(cached_tokens=5), 10, False, 0.0) is None
+    assert footprint_after(10, TokenUsage(cached_tokens=5)) is None
 
 
-@given(tokens, tokens, tokens, tokens, tokens, st.integers(0, 10_000), st.booleans())
+@given(
+    tokens,
+    tokens,
+    tokens,
+    tokens,
+    tokens,
+    st.integers(0, 10_000),
+    st.booleans(),
+    st.integers(0, 10_000),
+    st.none() | st.integers(0, 500),
+)
 def test_whatever_an_engine_counts_nothing_is_negative_or_longer_than_the_prompt(
     input_tokens: int | None,
     cached: int | None,
@@ -89,16 +136,19 @@ def test_whatever_an_engine_counts_nothing_is_negative_or_longer_than_the_prompt
     new: int | None,
     previous: int,
     is_rebuild: bool,
+    prompt: int,
+    interval: int | None,
 ) -> None:
     usage = TokenUsage(input_tokens, cached, computed, output, new)
-    footprint = footprint_of(usage, previous, is_rebuild, 0.0)
+    footprint = footprint_after(previous, usage, is_rebuild, prompt, interval)
 
     if input_tokens is None:
         assert footprint is None
         return
     assert footprint is not None
-    assert 0 <= footprint.expected_prefix_tokens <= footprint.input_tokens
+    assert 0 <= footprint.reusable_tokens <= footprint.expected_prefix_tokens
+    assert footprint.expected_prefix_tokens <= footprint.input_tokens
     assert footprint.cached_tokens is None or 0 <= footprint.cached_tokens <= footprint.input_tokens
     assert footprint.computed_tokens is None or footprint.computed_tokens >= 0
     assert footprint.output_tokens >= 0
-    assert footprint.least_computed_tokens(BLOCK) >= 0
+    assert footprint.least_computed_tokens >= 0

@@ -204,6 +204,23 @@ def test_a_new_block_size_counts_the_living_contexts_anew() -> None:
     assert fleet.ledger.snapshot(1.0).working_set_blocks == 2
 
 
+@pytest.mark.parametrize(("interval", "hit"), [(None, 0.0), (0, 1.0)])
+def test_a_healthy_turn_is_judged_by_the_snapshots_that_its_engine_keeps(
+    interval: int | None, hit: float
+) -> None:
+    ledger = PrefixLedger()
+    ledger.set_pool(100, 784, interval)
+    ledger.begin_episode("a", "")
+    # vLLM 0.32 with a state group keeps blocks 1 to 3; the output fills the fourth.
+    first = TokenUsage(input_tokens=3_086, cached_tokens=0, output_tokens=100, new_tokens=3_086)
+    second = TokenUsage(input_tokens=3_686, cached_tokens=2_352, output_tokens=1, new_tokens=500)
+
+    ledger.record_turn("a", first, 1.0)
+    ledger.record_turn("a", second, 2.0)
+
+    assert ledger.snapshot(2.0).window.full_prefix_hit == hit
+
+
 def test_an_estimating_engine_still_tells_the_working_set() -> None:
     ledger = PrefixLedger()
     ledger.begin_episode("a", "")

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from server.core.residency import PrefixOutcome, TurnFootprint
 from server.core.residency.window import PrefixWindow
 
-BLOCK = 10
 turns = st.lists(
     st.tuples(
         st.floats(0, 40),
@@ -19,13 +18,13 @@ turns = st.lists(
 
 
 def turn(at_s: float, computed: int | None = 50, output: int = 5) -> TurnFootprint:
-    return TurnFootprint(at_s, 100, 61, 60, computed, output)
+    return TurnFootprint(at_s, 100, 61, 60, 60, computed, output)
 
 
 def test_only_hits_and_misses_enter_the_rate() -> None:
     window = PrefixWindow()
     for outcome in PrefixOutcome:
-        window.add(turn(1.0), outcome, BLOCK)
+        window.add(turn(1.0), outcome)
 
     assert (window.sums.num_hits, window.sums.num_misses, window.sums.num_unknown) == (1, 1, 1)
     assert window.sums.full_prefix_hit == 0.5
@@ -40,7 +39,7 @@ def test_an_empty_window_knows_no_rate_and_no_ratio() -> None:
 
 def test_a_turn_leaves_after_two_minutes() -> None:
     window = PrefixWindow()
-    window.add(turn(0.5), PrefixOutcome.MISS, BLOCK)
+    window.add(turn(0.5), PrefixOutcome.MISS)
 
     window.expire(119.9)
     assert window.sums.num_misses == 1
@@ -50,8 +49,8 @@ def test_a_turn_leaves_after_two_minutes() -> None:
 
 def test_turns_of_unknown_work_leave_the_ratio_alone() -> None:
     window = PrefixWindow()
-    window.add(turn(0.0, computed=30, output=10), PrefixOutcome.HIT, BLOCK)
-    window.add(turn(0.0, computed=None, output=1000), PrefixOutcome.UNKNOWN, BLOCK)
+    window.add(turn(0.0, computed=30, output=10), PrefixOutcome.HIT)
+    window.add(turn(0.0, computed=None, output=1000), PrefixOutcome.UNKNOWN)
 
     assert window.sums.computed_per_generated == 3.0
 
@@ -65,7 +64,7 @@ def test_the_sums_are_those_of_the_turns_still_inside(
     kept: list[tuple[float, PrefixOutcome, int | None, int]] = []
     for gap_s, outcome, computed, output in items:
         now_s += gap_s
-        window.add(turn(now_s, computed, output), outcome, BLOCK)
+        window.add(turn(now_s, computed, output), outcome)
         kept.append((now_s, outcome, computed, output))
         kept = [item for item in kept if int(item[0]) > int(now_s) - 60]
 
@@ -80,6 +79,6 @@ def test_the_sums_are_those_of_the_turns_still_inside(
 def test_many_turns_take_no_more_memory_than_the_seconds_of_the_window() -> None:
     window = PrefixWindow()
     for number in range(20_000):
-        window.add(turn(number / 50.0), PrefixOutcome.HIT, BLOCK)
+        window.add(turn(number / 50.0), PrefixOutcome.HIT)
 
     assert len(window._slots) <= 121
