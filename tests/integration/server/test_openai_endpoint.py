@@ -375,6 +375,70 @@ def test_d7_a_cancelled_turn_closes_its_connection_and_frees_its_place(
     assert robot.client.status().brain.running_turns == 0
 
 
+def test_a7_ten_cancelled_turns_leave_nothing_running_and_the_next_one_is_served(
+    endpoint: FakeEndpoint, raw_robot: Callable[..., Robot]
+) -> None:
+    endpoint.will(*[endless(chunk({"content": "word "}))] * 10, answer("fine"))
+    robot = raw_robot(brain="max_running_turns = 2")
+
+    for _ in range(10):
+        turn = robot.decide(0, [user("go")])
+        turn.until("text")
+        turn.call.cancel()
+        wait_until(lambda: robot.client.status().brain.running_turns == 0)
+
+    wait_until(lambda: endpoint.num_broken == 10)
+    assert robot.decide(0, [user("go")]).rest()[-1].done.turn_index == 0
+
+
+def test_c2_an_answer_of_six_lease_times_keeps_the_lease(
+    own_endpoint: FakeEndpoint, start_server: Callable[..., Server]
+) -> None:
+    ttl_s = 1.0
+    own_endpoint.will(silent(chunk({"content": "a"})), answer("fine"))
+    more = f"silence_timeout_s = {6 * ttl_s}"
+    lease = f"[episodes]\nlease_ttl_s = {ttl_s}\nheartbeat_interval_s = {ttl_s / 4}\n"
+    server = start_server(toml(own_endpoint, more) + lease)
+
+    with sdk.connect(server.address) as client, client.episode(task="go", robot_id="r") as ep:
+        turn = ep.decide(START)
+
+    # The endpoint's silence is given up after six lease times, and the turn asked again.
+    assert turn.text == "fine"
+    assert turn.latency_s >= 6 * ttl_s
+
+
+def test_c4_a_committed_turn_asked_again_is_replayed_and_the_endpoint_is_not_asked(
+    endpoint: FakeEndpoint, raw_robot: Callable[..., Robot]
+) -> None:
+    endpoint.will(answer("fine", [call(0, "c1", "look", "{}")]), answer("another"))
+    robot = raw_robot()
+    first = robot.decide(0, [user("go")]).rest()
+
+    again = robot.decide(0, [user("go")]).rest()
+
+    assert again[0].accepted.replayed
+    assert again[-2].tool_call == first[-2].tool_call
+    assert again[-2].tool_call.tool_call_id == "c1"
+    assert len(endpoint.asked) == 1
+
+
+def test_c6_nothing_of_a_dropped_turn_reaches_the_next_episode(
+    endpoint: FakeEndpoint, raw_robot: Callable[..., Robot]
+) -> None:
+    endpoint.will(endless(chunk({"content": "old "})), answer("new"))
+    old = raw_robot()
+    dropped = old.decide(0, [user("the old task")])
+    dropped.until("text")
+    old.drop()
+    dropped.call.cancel()
+
+    said = raw_robot().decide(0, [user("the new task")]).rest()
+
+    assert "".join(m.text.text for m in said if m.WhichOneof("message") == "text") == "new"
+    assert "the old task" not in endpoint.asked[1].raw.decode()
+
+
 def test_a8_an_operator_who_ends_the_episode_stops_the_work_at_the_endpoint(
     endpoint: FakeEndpoint, raw_robot: Callable[..., Robot]
 ) -> None:
