@@ -18,10 +18,11 @@ from robot_sdk.channel import ChannelConfig
 from robot_sdk.client import connect
 from robot_sdk.grpc_transport import GrpcTransport
 from robot_sdk.messages import Message
+from robot_sdk.telemetry import attributes
 from robot_sdk.trace import read_folder
 from tests.integration.end_to_end.conftest import Start
 from tests.integration.end_to_end.harness import FINISH, EpisodeThread, LoggingRobot, config
-from tests.integration.server.harness import Client, Inbox, Robot, user
+from tests.integration.server.harness import Client, Inbox, Robot, user, wait_until
 
 
 def test_e3_an_episode_is_one_trace_from_robot_to_server(
@@ -139,3 +140,25 @@ def test_a_turn_without_a_trace_in_its_message_joins_the_one_in_its_metadata(
     assert server.wait_for_exit() == 0
     (span,) = [span for span in read_folder(folder).spans if span.name == "server.decide"]
     assert (span.trace_id, span.parent_id) == (f"{7:032x}", f"{9:016x}")
+
+
+def test_a_turns_slack_is_what_the_last_heartbeat_leaves_the_robot_to_do(
+    start_server: Start, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    server = start_server(config([FINISH], more=f'[telemetry]\nrun_folder = "{folder}"\n'))
+    client = Client(server.address)
+    robot = Robot(client, policies=[])
+    robot.admitted()
+    robot.heartbeat(tool="drive", steps_left=1200, buffered_steps=5)
+    wait_until(lambda: client.status().episodes[0].robot_state.steps_left == 1200)
+
+    robot.decide(0, [user("go")]).until("done")
+
+    robot.end()
+    client.close()
+    server.signal(signal.SIGTERM)
+    assert server.wait_for_exit() == 0
+    (span,) = [span for span in read_folder(folder).spans if span.name == "server.decide"]
+    # 1,200 steps at 20 Hz, less the time since it said so.
+    assert 50.0 < span.attributes[attributes.BRAIN_SLACK_S] < 60.0
