@@ -109,14 +109,17 @@ def tenant_weights(section: AdmissionSection) -> Mapping[str, float]:
 
 
 def engine_gauges(section: AdmissionSection, brain: BrainEngine | None) -> EngineGauges:
-    """What is known of the engine. Pool and block size of the configuration come first."""
+    """What is known of the engine. What the configuration says of its cache comes first."""
     info = brain.info if brain else None
     load = brain.load if brain else None
+    interval_tokens = section.snapshot_interval_tokens
+    if interval_tokens is None and info is not None:
+        interval_tokens = info.snapshot_interval_tokens
     return EngineGauges(
         pool_blocks=section.pool_blocks or (info.pool_blocks if info else None),
         block_tokens=section.block_tokens or (info.block_tokens if info else None),
         kv_cache_usage=load.kv_cache_usage if load else None,
         requests_running=load.requests_running if load else None,
         requests_waiting=load.requests_waiting if load else None,
-        snapshot_interval_tokens=info.snapshot_interval_tokens if info else None,
+        snapshot_interval_tokens=interval_tokens,
     )

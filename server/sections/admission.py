@@ -40,6 +40,13 @@ class AdmissionSection:
         "for the hit rule if it does not.",
         minimum=1,
     )
+    snapshot_interval_tokens: int | None = setting(
+        None,
+        "For a hybrid model at an endpoint that does not tell: vLLM's "
+        "prefix_cache_retention_interval there, 0 unless it was set. Absent: as the engine tells, "
+        "and a snapshot at every block if it does not.",
+        minimum=0,
+    )
     max_turn_hold_s: float = setting(
         30.0,
         "Longest time that a policy may let one turn of an admitted episode wait. None of the "

@@ -55,7 +55,11 @@ def test_the_configured_pool_comes_before_the_engine_s() -> None:
 
     assert engine_gauges(section(), brain) == EngineGauges(100, 16, 0.5, 3, None, 0)
     assert engine_gauges(section(pool_blocks=130), brain).pool_blocks == 130
+    assert engine_gauges(section(snapshot_interval_tokens=32), brain).snapshot_interval_tokens == 32
     assert engine_gauges(section(block_tokens=128), None) == EngineGauges(block_tokens=128)
+
+    silent: Any = SimpleNamespace(info=EngineInfo("e", "m"), load=None)
+    assert engine_gauges(section(snapshot_interval_tokens=0), silent).snapshot_interval_tokens == 0
 
 
 def test_the_documented_sections_load_back() -> None:
