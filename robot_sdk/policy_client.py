@@ -6,6 +6,7 @@ serialisation and no wait; polling an empty stream costs one look at a deque.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import deque
@@ -43,6 +44,8 @@ from robot_sdk.text import check_text
 from robot_sdk.timesync import ClockOffset
 from robot_sdk.transport import ChunkCall, Transport
 from robot_sdk.wire import optional
+
+_log = logging.getLogger(__name__)
 
 _RESUME_WAIT_S = 5.0
 _JOIN_TIMEOUT_S = 1.0
@@ -109,6 +112,7 @@ class RemotePolicyStream:
         self._held: EncodedObservation | None = None
         self._closed = False
         self._finished = False
+        self._fault: RobotSdkError | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"robot-sdk-policy-{spec.name}", daemon=True
         )
@@ -170,8 +174,12 @@ class RemotePolicyStream:
                 self._fail(self._ledger.settle(replaced), _superseded())
 
     def poll(self) -> list[ChunkArrival | ChunkFailure]:
-        """What has arrived since the last call, oldest first. Never blocks."""
-        self._calls.check()
+        """What has arrived since the last call, oldest first. Never blocks.
+
+        Raises:
+            RobotSdkError: The episode is over, or a fault in this process ended the stream.
+        """
+        self._check_alive()
         if not self._results and not len(self._ledger):
             return []
         with self._changed:
@@ -182,11 +190,11 @@ class RemotePolicyStream:
 
     def wait(self, timeout_s: float) -> bool:
         """Block until `poll` has something to say, at most `timeout_s` of real time."""
-        self._calls.check()
+        self._check_alive()
         end_s = SYSTEM_CLOCK.now_s() + timeout_s
         with self._changed:
             while True:
-                self._calls.check()
+                self._check_alive()
                 self._expire()
                 if self._results:
                     return True
@@ -221,8 +229,13 @@ class RemotePolicyStream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_usable(self) -> None:
+    def _check_alive(self) -> None:
         self._calls.check()
+        if self._fault is not None:
+            raise self._fault
+
+    def _check_usable(self) -> None:
+        self._check_alive()
         if self._closed:
             raise ClientClosedError("the policy stream is closed", hint="open a new one")
 
@@ -248,6 +261,13 @@ class RemotePolicyStream:
     def _run(self) -> None:
         try:
             self._keep_open()
+        except Exception as error:  # noqa: BLE001 - the robot would hold for ever and not know why
+            _log.exception("the chunk stream of policy %s failed", self._spec.name)
+            self._last_error = self._fault = PersistentError(
+                f"the chunk stream of policy {self._spec.name!r} failed in this process: "
+                f"{type(error).__name__}: {error}",
+                hint="the log has the traceback",
+            )
         finally:
             with self._changed:
                 self._finished = True

@@ -12,9 +12,7 @@ from sim.paper.case import Case
 def all_cases() -> dict[str, Case]:
     """Every file of `sim.paper.cases`; `action_capacity.py` is the case "action-capacity"."""
     return {
-        module.name.replace("_", "-"): importlib.import_module(
-            f"{cases.__name__}.{module.name}"
-        ).CASE
+        module.name.replace("_", "-"): _case(module.name)
         for module in pkgutil.iter_modules(cases.__path__)
     }
 
