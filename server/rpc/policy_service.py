@@ -24,6 +24,7 @@ from robot_sdk.errors import (
 )
 from robot_sdk.telemetry import Telemetry, parent_from, spans
 from robot_sdk.telemetry import attributes as attr
+from server.core.batching import HIGHEST_CONTROL_HZ, LOWEST_CONTROL_HZ
 from server.policy.checks import check_keys
 from server.policy.driver import Answer, AnswerQueue, ChunkStream, PolicyDriver
 from server.rpc.calls import ActiveCall
@@ -282,9 +283,12 @@ def _control_hz(request: policy_pb2.ChunksOpen, driver: PolicyDriver) -> float:
     rate_hz = request.control_hz
     if rate_hz == 0.0 and driver.spec is not None:
         rate_hz = driver.spec.control_hz
-    if not (math.isfinite(rate_hz) and rate_hz > 0):
+    if not LOWEST_CONTROL_HZ <= rate_hz <= HIGHEST_CONTROL_HZ:
         raise InvalidArgumentError(
-            "control_hz is not a rate", field="control_hz", value=rate_hz, allowed=("> 0",)
+            "control_hz is not a control rate",
+            field="control_hz",
+            value=rate_hz,
+            allowed=(f"{LOWEST_CONTROL_HZ:g} to {HIGHEST_CONTROL_HZ:g}",),
         )
     return rate_hz
 

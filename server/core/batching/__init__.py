@@ -9,6 +9,8 @@ from server.core.batching.deadline import DeadlineBatcher
 from server.core.batching.edf import EdfBatcher
 from server.core.batching.fifo import FifoBatcher
 from server.core.batching.interface import (
+    HIGHEST_CONTROL_HZ,
+    LOWEST_CONTROL_HZ,
     Accepted,
     Batch,
     Batcher,
@@ -26,6 +28,8 @@ from server.core.batching.round_robin import RoundRobinBatcher
 
 __all__ = [
     "BATCHER_NAMES",
+    "HIGHEST_CONTROL_HZ",
+    "LOWEST_CONTROL_HZ",
     "STUDY_TABLE",
     "Accepted",
     "Batch",

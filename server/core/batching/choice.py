@@ -43,9 +43,13 @@ class Claim:
 
     def late_steps(self, end_s: float) -> int:
         """Steps without a row if the chunk comes at `end_s`."""
-        if end_s <= self.due_s + _ROUNDING_S:
+        late_s = end_s - self.due_s - _ROUNDING_S
+        if late_s <= 0:
             return 0
-        return min(self.num_rows, math.ceil((end_s - self.due_s - _ROUNDING_S) / self.period_s))
+        # Compared before it is divided: the quotient may be beyond what a float holds.
+        if late_s >= self.num_rows * self.period_s:
+            return self.num_rows
+        return math.ceil(late_s / self.period_s)
 
 
 @dataclass(frozen=True)

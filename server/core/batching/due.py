@@ -12,7 +12,8 @@ def due_s(item: Waiting[Any], rate: StreamRate | None, taken_s: float | None = N
 
     A robot that has no rows left (it starts, or starves already) is due one cycle after its
     observation: by then half of the new chunk's rows would be spent. The same holds where the
-    number of rows is unknown. Without a rate: when the observation expires.
+    number of rows is unknown. It has a chunk's rows at most, whatever it says. Without a rate: when
+    the observation expires.
 
     Args:
         item: The observation.
@@ -25,4 +26,4 @@ def due_s(item: Waiting[Any], rate: StreamRate | None, taken_s: float | None = N
         return float("inf") if item.expires_at_s is None else item.expires_at_s
     if not item.buffered_steps:
         return start_s + rate.cycle_s
-    return start_s + item.buffered_steps * rate.period_s
+    return start_s + min(item.buffered_steps, rate.horizon) * rate.period_s

@@ -16,11 +16,14 @@ All times are seconds on the server's monotonic clock.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, Union
 
 PayloadT = TypeVar("PayloadT")
+
+#: Control rates that a stream may have, per second. Far beyond any robot on both sides; outside of
+#: them the times that a plan is made of are no longer told apart from each other.
+LOWEST_CONTROL_HZ, HIGHEST_CONTROL_HZ = 1e-3, 1e4
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class StreamRate:
     """How a stream executes its chunks.
 
     Attributes:
-        control_hz: Rows executed per second.
+        control_hz: Rows executed per second, `LOWEST_CONTROL_HZ` to `HIGHEST_CONTROL_HZ`.
         executed_steps: Rows after which the next chunk should take over, 1..horizon.
         horizon: Rows in a chunk.
     """
@@ -38,8 +41,11 @@ class StreamRate:
     horizon: int
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.control_hz) and self.control_hz > 0):
-            raise ValueError(f"control_hz is {self.control_hz}; it must be a number above 0")
+        if not LOWEST_CONTROL_HZ <= self.control_hz <= HIGHEST_CONTROL_HZ:
+            raise ValueError(
+                f"control_hz is {self.control_hz}; allowed: {LOWEST_CONTROL_HZ:g} to "
+                f"{HIGHEST_CONTROL_HZ:g}"
+            )
         if not 1 <= self.executed_steps <= self.horizon:
             raise ValueError(
                 f"executed_steps is {self.executed_steps}; allowed: 1 to the horizon "

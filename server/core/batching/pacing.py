@@ -79,11 +79,13 @@ class Pacer:
         step = phase.observe(item)
         tick_s = phase.tick_s(step)
         if phase.is_settled:
-            self._lateness.add(item.arrived_s - tick_s)
+            # What is later than a period is a robot out of step, or one whose clock runs slowly;
+            # time kept free for it would be lost to all others, and saves it no step.
+            period_s = phase.rate.period_s
+            self._lateness.add(min(item.arrived_s - tick_s, period_s))
             self.jitter_s = self._lateness.value_s() or 0.0
             asked_for_s = self._asked_for_s.pop(item.stream, None)
             if asked_for_s is not None:
-                period_s = self.plan.rates[item.stream].period_s
                 self._offsets_s.append(_nearest(tick_s - asked_for_s, period_s))
         return tick_s
 

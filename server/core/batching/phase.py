@@ -25,6 +25,8 @@ class RobotPhase:
         self.rate = rate
         self._starts_s: deque[float] = deque(maxlen=WINDOW)
         self._last_step: int | None = None
+        # Steps are counted from here: a number with many digits would round times away.
+        self._origin_step = 0
 
     @property
     def is_settled(self) -> bool:
@@ -43,10 +45,14 @@ class RobotPhase:
         """
         step = item.control_step
         if step is None:
-            step = 0
+            step = self._origin_step
             if self._starts_s:
-                step = round((item.arrived_s - min(self._starts_s)) * self.rate.control_hz)
-        self._starts_s.append(item.arrived_s - step * self.rate.period_s)
+                step += round((item.arrived_s - min(self._starts_s)) * self.rate.control_hz)
+        if self._starts_s and abs(item.arrived_s - self.tick_s(step)) > self.rate.cycle_s:
+            self._starts_s.clear()
+        if not self._starts_s:
+            self._origin_step = step
+        self._starts_s.append(item.arrived_s - self._since_origin_s(step))
         self._last_step = step
         return step
 
@@ -56,15 +62,18 @@ class RobotPhase:
         Raises:
             ValueError: No observation has arrived.
         """
-        return min(self._starts_s) + step * self.rate.period_s
+        return min(self._starts_s) + self._since_origin_s(step)
 
     @property
     def last_tick_s(self) -> float:
         """When the latest observation would have arrived at the earliest."""
-        return self.tick_s(self._last_step or 0)
+        return self.tick_s(self._origin_step if self._last_step is None else self._last_step)
 
     def step_by(self, time_s: float) -> int:
         """Last step whose observation can be there by `time_s`."""
         # 1 ns covers float rounding of tick times that are equal on paper.
         elapsed_s = time_s - min(self._starts_s) + 1e-9
-        return math.floor(elapsed_s * self.rate.control_hz)
+        return self._origin_step + math.floor(elapsed_s * self.rate.control_hz)
+
+    def _since_origin_s(self, step: int) -> float:
+        return (step - self._origin_step) * self.rate.period_s

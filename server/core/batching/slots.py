@@ -14,6 +14,10 @@ from dataclasses import dataclass
 
 from server.core.batching.interface import StreamRate
 
+#: The rarest that a stream takes part in planned batches. Slower ones are planned as if they came
+#: that often, which hardly counts; a longer pattern would cost the front end time and memory that
+#: grow with the ratio of the fastest to the slowest rate.
+_MOST_EVERY = 256
 #: A cycle this close below a multiple of the base counts as that multiple: 0.3 / 0.1 is below 3.
 _ROUNDING = 1e-9
 
@@ -81,18 +85,25 @@ class SlotPlan:
     def _settle(self, kept: dict[int, Slot]) -> None:
         """Keep these slots if they hold for the present base and no other way is better."""
         base_s = min((rate.cycle_s for rate in self._rates.values()), default=None)
-        spread = _spread(self._rates)
-        is_same_base = base_s == self._base_s and len(kept) == len(spread)
+        is_same_base = base_s == self._base_s and len(kept) == len(self._rates)
         self._base_s = base_s
-        if not is_same_base or _fullest(spread.values()) < _fullest(kept.values()):
-            kept = spread
+        loads = _loads(kept.values())
+        if not is_same_base or fullest_batch(self._rates.values()) < max(loads, default=0):
+            kept = _spread(self._rates)
+            loads = _loads(kept.values())
         self._slots = kept
-        self._loads = _loads(kept.values())
+        self._loads = loads
 
 
-def fullest_batch(rates: Mapping[int, StreamRate]) -> int:
-    """Streams in the fullest planned batch, if they are spread as well as this module does."""
-    return _fullest(_spread(rates).values())
+def fullest_batch(rates: Collection[StreamRate]) -> int:
+    """Streams in the fullest planned batch, if they are spread as well as this module does.
+
+    Each `every` is a power of two and the most frequent streams are placed first, each where the
+    fewest are: so no two batches ever differ by more than one stream, and the fullest one holds the
+    average, rounded up.
+    """
+    base_s = min((rate.cycle_s for rate in rates), default=1.0)
+    return math.ceil(sum(1.0 / _every(rate, base_s) for rate in rates))
 
 
 def _spread(rates: Mapping[int, StreamRate]) -> dict[int, Slot]:
@@ -110,7 +121,8 @@ def _spread(rates: Mapping[int, StreamRate]) -> dict[int, Slot]:
 
 
 def _every(rate: StreamRate, base_s: float) -> int:
-    return int(2 ** math.floor(math.log2(rate.cycle_s / base_s + _ROUNDING)))
+    ratio = min(rate.cycle_s / base_s, float(_MOST_EVERY))
+    return int(2 ** math.floor(math.log2(ratio + _ROUNDING)))
 
 
 def _loads(slots: Collection[Slot]) -> tuple[int, ...]:
@@ -121,10 +133,6 @@ def _loads(slots: Collection[Slot]) -> tuple[int, ...]:
         for index in range(slot.offset, length, slot.every):
             loads[index] += 1
     return tuple(loads)
-
-
-def _fullest(slots: Collection[Slot]) -> int:
-    return max(_loads(slots), default=0)
 
 
 def _place(loads: Sequence[int], every: int) -> Slot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from server.core.batching.interface import StreamRate
+from server.core.batching.interface import HIGHEST_CONTROL_HZ, LOWEST_CONTROL_HZ, StreamRate
 from server.core.batching.latency_learner import LatencyLearner
 from server.core.batching.slots import fullest_batch
 
@@ -46,11 +46,11 @@ class TierAdmission:
 
     def fits(self, rates: Iterable[StreamRate], num_workers: int) -> bool:
         """Whether streams of these rates can all be carried by so many workers."""
-        numbered = dict(enumerate(rates))
-        if not numbered or self._latencies.expected_s(1) is None:
+        together = list(rates)
+        if not together or self._latencies.expected_s(1) is None:
             return True
-        base_s = min(rate.cycle_s for rate in numbered.values())
-        return fullest_batch(numbered) <= num_workers * self.largest_batch(base_s)
+        base_s = min(rate.cycle_s for rate in together)
+        return fullest_batch(together) <= num_workers * self.largest_batch(base_s)
 
     def highest_hz(
         self,
@@ -74,10 +74,13 @@ class TierAdmission:
         if alone_s is None:
             return None
         others = list(rates)
-        limit_hz = one_more.cycle_steps / (alone_s + self._margin_s())
+        budget_s = alone_s + self._margin_s()
+        limit_hz = min(HIGHEST_CONTROL_HZ, one_more.cycle_steps / budget_s)
         if below_hz is not None:
             limit_hz = min(limit_hz, below_hz)
         for control_hz in _candidates_hz(others, one_more, limit_hz):
+            if control_hz < LOWEST_CONTROL_HZ:
+                return None
             if self.fits([*others, replace(one_more, control_hz=control_hz)], num_workers):
                 return control_hz
         return None

@@ -135,6 +135,29 @@ def test_streams_that_were_never_opened_are_not_paced() -> None:
     assert pacer.next_step(3, 0.01, 0.2) is None
 
 
+@pytest.mark.parametrize("lag_s", [0.02, 0.2, 0.75, 30.0])
+def test_a_simulation_that_waits_for_its_chunks_is_not_taken_for_a_bad_network(
+    lag_s: float,
+) -> None:
+    pacer, first_s = locked(3)
+    for cycle in range(1, 40):
+        arrive(pacer, 0, 5 * cycle, first_s + cycle * (5 * PERIOD_S + lag_s))
+    assert pacer.jitter_s <= PERIOD_S
+
+
+@pytest.mark.parametrize("jump", [-100, 1000, 2**63])
+def test_a_step_counter_that_jumps_begins_a_new_grid(jump: int) -> None:
+    pacer, first_s = locked(1)
+    for cycle in range(20):
+        arrive(pacer, 0, 200 + 5 * cycle, first_s + (200 + 5 * cycle) * PERIOD_S)
+    arrived_s = first_s + 320 * PERIOD_S
+    arrive(pacer, 0, 295 + jump, arrived_s)
+
+    assert pacer.tick_s(0, 295 + jump) == pytest.approx(arrived_s, abs=1e-6)
+    assert pacer.next_step(0, 0.01, 0.2) == 300 + jump
+    assert pacer.jitter_s <= PERIOD_S
+
+
 _rates = st.builds(
     lambda hz, executed, extra: StreamRate(hz, executed, executed + extra),
     st.sampled_from([5.0, 10.0, 15.0, 20.0, 30.0]),

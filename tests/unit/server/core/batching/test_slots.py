@@ -41,6 +41,14 @@ def test_a_faster_stream_sets_a_new_base_for_all() -> None:
     assert (plan.base_s, plan.loads) == (0.25, (2, 2))
 
 
+def test_the_pattern_stays_short_however_far_rates_lie_apart() -> None:
+    # The ratio of these two cycles is two thousand million.
+    plan = SlotPlan()
+    plan.add(0, StreamRate(1e4, 1, 1))
+    plan.add(1, StreamRate(1e-3, 200, 400))
+    assert len(plan.loads) <= 256
+
+
 def test_an_empty_plan_has_no_base() -> None:
     plan = plan_of(20)
     plan.remove(0)
@@ -59,6 +67,8 @@ def test_the_rows_of_a_chunk_last_for_two_cycles(steps: tuple[int, int]) -> None
     [
         (0, 5, 10, "control_hz is 0"),
         (float("nan"), 5, 10, "control_hz is nan"),
+        (1e-310, 5, 10, "control_hz is 1e-310; allowed: 0.001 to 10000"),
+        (1e308, 5, 10, "control_hz is 1e\\+308"),
         (20, 0, 10, "executed_steps is 0"),
         (20, 11, 10, "allowed: 1 to the horizon"),
     ],
@@ -95,7 +105,7 @@ def test_every_stream_comes_often_enough_and_batches_stay_as_even_as_when_packed
         assert base_s == min((r.cycle_s for r in present.values()), default=0.0)
         for known, its_rate in present.items():
             assert plan.slot(known).every * base_s <= its_rate.cycle_s + 1e-9
-        assert max(plan.loads, default=0) <= fullest_batch(present)
+        assert max(plan.loads, default=0) <= fullest_batch(present.values())
         counted = [
             sum(plan.slot(s).first_from(index) == index for s in present)
             for index in range(len(plan.loads))
