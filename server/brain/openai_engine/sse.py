@@ -29,6 +29,7 @@ class SseDecoder:
             BadModelOutputError: An event is longer than MAX_EVENT_BYTES.
         """
         if self._after_cr and received[:1] == b"\n":
+            self._after_cr = False
             received = received[1:]
         if received:
             self._after_cr = received.endswith(b"\r")

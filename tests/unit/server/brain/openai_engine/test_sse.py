@@ -10,9 +10,9 @@ from server.brain.openai_engine.sse import SseDecoder
 
 STREAM = (
     b": a comment\r\n\r\ndata: one\n\nevent: x\nid: 3\ndata:two\rdata: three\r\r"
-    b"retry: 5\n\ndata:  four\r\n\r\ndata\n\ndata: not ended"
+    b"retry: 5\n\ndata:  four\r\n\r\ndata\n\ndata: five\r\n\ndata: not ended"
 )
-EVENTS = [b"one", b"two\nthree", b" four", b""]
+EVENTS = [b"one", b"two\nthree", b" four", b"", b"five"]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
