@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,31 @@ def test_d6_a_cold_turn_says_zero_and_a_warm_one_what_was_cached(client: Client)
     assert warm.cached_tokens == (warm.input_tokens - 1) // BLOCK_TOKENS * BLOCK_TOKENS
     cold_robot.end()
     warm_robot.end()
+
+
+def test_d9_a_call_cut_at_the_output_limit_says_so_and_the_next_turn_is_whole(
+    client: Client,
+) -> None:
+    robot = admitted(client)
+    sampling = brain_pb2.Sampling(max_output_tokens=8)
+    inbox = robot.decide(0, tools=[LOOK], sampling=sampling)
+    cut = done_of(inbox)
+    unfinished = calls_of(inbox)
+    messages = results_of(inbox, "not run") or [user("call a tool")]
+    after = robot.decide(1, messages)
+    done = done_of(after)
+    robot.end()
+
+    assert cut.finish_reason == brain_pb2.FINISH_REASON_LENGTH
+    for call in unfinished:
+        with pytest.raises(ValueError):
+            json.loads(call.arguments_json)
+    assert done.finish_reason == brain_pb2.FINISH_REASON_STOP
+    (call,) = calls_of(after)
+    assert json.loads(call.arguments_json)["camera"] in ("left", "right")
+    previous = cut.usage.input_tokens + cut.usage.output_tokens
+    assert done.usage.input_tokens - done.usage.new_tokens == previous
+    assert keeps_prefix(done.usage)
 
 
 def test_c3_a_turn_of_an_ended_episode_is_refused_and_starts_nothing(client: Client) -> None:

@@ -27,10 +27,19 @@ from tests.integration.vllm.serving import (
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
+#: A conversation with more is made shorter.
+MAX_IMAGES = 12
+
 
 @pytest.fixture(scope="module")
 def server(vl_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    configuration = toml(vl_model, tool_calls="required", max_output_tokens=128)
+    configuration = toml(
+        vl_model,
+        tool_calls="required",
+        max_output_tokens=128,
+        max_images=MAX_IMAGES,
+        context_policy="compact",
+    )
     with serving(tmp_path_factory.mktemp("server"), configuration) as server:
         yield server
 
@@ -52,14 +61,12 @@ def with_picture(message: brain_pb2.Message, part: brain_pb2.ContentPart) -> bra
     return message
 
 
-def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(
-    client: Client, server: Server
-) -> None:
-    before = counters(client)
+def look_around(client: Client, num_turns: int) -> list[brain_pb2.DecideDone]:
+    """An episode that brings one picture more at every turn."""
     robot = admitted(client)
     dones = []
     messages, tools = [with_picture(user("where is the cup?"), picture(0))], [LOOK]
-    for turn_index in range(8):
+    for turn_index in range(num_turns):
         inbox = robot.decide(turn_index, messages, tools=tools)
         dones.append(done_of(inbox))
         (call,) = calls_of(inbox)
@@ -71,6 +78,15 @@ def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(
         )
         messages, tools = [result], []
     robot.end()
+    return dones
+
+
+def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(
+    client: Client, server: Server
+) -> None:
+    before = counters(client)
+
+    dones = look_around(client, 8)
 
     usages = [done.usage for done in dones]
     previous = 0
@@ -85,6 +101,43 @@ def test_a_history_that_grows_by_a_picture_a_turn_keeps_its_hits(
     assert all(done.timing.HasField("preprocess_s") for done in dones)
     # Old pictures were named only, and vLLM still had what it made of them.
     assert "let go of an older picture" not in server.log
+
+
+def test_d8_thirty_turns_with_a_picture_each_outgrow_the_model_and_none_fails(
+    client: Client,
+) -> None:
+    dones = look_around(client, 30)
+
+    assert max(done.usage.num_images for done in dones) == MAX_IMAGES
+    assert 1 <= sum(done.dropped_turns > 0 for done in dones) <= 6
+    for before, after in zip(dones, dones[1:], strict=False):
+        previous = before.usage.input_tokens + before.usage.output_tokens
+        assert after.dropped_turns or after.usage.input_tokens - after.usage.new_tokens == previous
+        assert keeps_prefix(after.usage)
+
+
+def test_d1_episodes_with_other_first_frames_share_system_prompt_and_tools(
+    client: Client,
+) -> None:
+    front = brain_pb2.Message(
+        role=brain_pb2.ROLE_SYSTEM,
+        parts=[brain_pb2.ContentPart(text="You move one arm over a table. " * 10)],
+    )
+    usages = []
+    for number in (20, 21):
+        robot = admitted(client)
+        question = with_picture(user("Task: sort the cups"), picture(number))
+        usages.append(done_of(robot.decide(0, [front, question], tools=[LOOK])).usage)
+        robot.end()
+    robot = admitted(client)
+    text_alone = done_of(robot.decide(0, [front, user("Task: sort the cups")], tools=[LOOK])).usage
+    robot.end()
+    first, second = usages
+
+    # Behind the text stand the end of the message and the head of the answer.
+    constant = text_alone.input_tokens - BLOCK_TOKENS
+    assert second.cached_tokens > constant - BLOCK_TOKENS
+    assert second.cached_tokens > first.cached_tokens
 
 
 def test_d10_pictures_of_equal_bytes_and_other_shape_share_no_prefix(client: Client) -> None:
