@@ -29,6 +29,11 @@ from server.brain.tokens import message_tokens, num_images, text_tokens, tool_to
 MAX_PARTS_PER_MESSAGE = 1024
 #: Of one turn.
 MAX_NEW_MESSAGES = 1024
+#: Of one picture, however small its file is: pixels are held decoded, and a file of 400 KB can be
+#: half a gigabyte of them. No uncompressed picture that fits into a message has more.
+MAX_PICTURE_PIXELS = 32 * 1024 * 1024
+#: Of the pictures that one turn sends, all together; decoded they are 384 MiB.
+MAX_NEW_PIXELS = 128 * 1024 * 1024
 #: Messages and tools without pictures. All of it is copied at every turn. The longest conversation
 #: of the study, 215,000 tokens, is about 1 MiB.
 MAX_CONVERSATION_BYTES = 64 * 1024 * 1024
@@ -127,6 +132,7 @@ class Transcript:
             for index, message in enumerate(new_messages)
         )
         self._check_tool_answers(messages)
+        _check_pixels(images.values())
         new_tools = tuple(Tool(t.name, t.description, t.parameters_json) for t in tools)
         num_bytes = _num_bytes((*messages, *new_tools))
         if self._num_bytes + num_bytes > MAX_CONVERSATION_BYTES:
@@ -248,7 +254,26 @@ def _check_counts(messages: Sequence[brain_pb2.Message]) -> None:
             )
 
 
+def _check_pixels(images: Iterable[StoredImage]) -> None:
+    pixels = sum(image.height * image.width for image in images)
+    if pixels > MAX_NEW_PIXELS:
+        raise InvalidArgumentError(
+            "a turn brings too many pixels",
+            field="new_messages",
+            value=f"{pixels} pixels",
+            allowed=(f"at most {MAX_NEW_PIXELS}",),
+            hint="send smaller pictures, or fewer in one turn",
+        )
+
+
 def _check_picture(image: common_pb2.Image, where: str) -> None:
+    if image.height * image.width > MAX_PICTURE_PIXELS:
+        raise InvalidArgumentError(
+            "the picture has too many pixels",
+            field=f"{where}.image",
+            value=f"{image.height}x{image.width}",
+            allowed=(f"at most {MAX_PICTURE_PIXELS} pixels",),
+        )
     if image.encoding == common_pb2.IMAGE_ENCODING_RGB8:
         expected_bytes = image.height * image.width * 3
         if len(image.data) != expected_bytes or expected_bytes == 0:

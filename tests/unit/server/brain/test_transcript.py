@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
-from robot_sdk.api.v1 import brain_pb2
+from robot_sdk.api.v1 import brain_pb2, common_pb2
 from robot_sdk.errors import ContextLimitError, InvalidArgumentError
 from robot_sdk.images import encode_image
 from server.brain import transcript as transcript_module
 from server.brain.interface import ToolCall
 from server.brain.transcript import (
     MAX_NEW_MESSAGES,
+    MAX_NEW_PIXELS,
     MAX_PARTS_PER_MESSAGE,
+    MAX_PICTURE_PIXELS,
     Output,
     Transcript,
 )
@@ -155,3 +159,26 @@ def test_a_conversation_that_would_become_too_long_is_refused_and_stays_as_it_wa
 
     transcript.append(transcript.draft(1, [user("c" * 400)], []), ANSWER)
     assert len(transcript.messages) == 4
+
+
+def png_head(height: int, width: int, number: int = 0) -> brain_pb2.Message:
+    """A PNG as far as its size: what says how much memory it becomes."""
+    data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIII", 13, b"IHDR", width, height, number)
+    image = common_pb2.Image(
+        encoding=common_pb2.IMAGE_ENCODING_PNG, height=height, width=width, data=data
+    )
+    return brain_pb2.Message(role=brain_pb2.ROLE_USER, parts=[brain_pb2.ContentPart(image=image)])
+
+
+def test_a_small_file_that_becomes_a_huge_picture_is_refused() -> None:
+    Transcript().draft(0, [png_head(1, MAX_PICTURE_PIXELS)], [])
+    with pytest.raises(InvalidArgumentError, match="too many pixels"):
+        Transcript().draft(0, [png_head(1, MAX_PICTURE_PIXELS + 1)], [])
+
+
+def test_the_pictures_of_one_turn_are_bounded_together_and_equal_ones_count_once() -> None:
+    side = 4096
+    fits = [png_head(side, side, number) for number in range(MAX_NEW_PIXELS // side**2)]
+    Transcript().draft(0, [*fits, *fits], [])
+    with pytest.raises(InvalidArgumentError, match="too many pixels"):
+        Transcript().draft(0, [*fits, png_head(side, side, len(fits))], [])
