@@ -1,7 +1,8 @@
 """What a status code or an error object of an endpoint means for a turn: pure.
 
-Only a request that the endpoint certainly did not take may be repeated by this server: 429 and 503.
-A 500, or a 502 of a proxy, may follow on hours of work.
+Only a request that the endpoint certainly did not take may be repeated by this server: 429, and
+503 unless a proxy says with it that it lost the model's server. A 500, or a 502 of a proxy, may
+follow on hours of work.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _CONTEXT_WORDS = (
     "too many tokens",
     "image(s) may be provided",
 )
+#: Envoy's, when its upstream went away after it was given the request, or before.
+_LOST_UPSTREAM_WORDS = "reset before headers"
 _USAGE_WORDS = ("stream_options", "include_usage")
 
 
@@ -80,7 +83,8 @@ def read_refusal(status: int, headers: Mapping[str, str], body: str) -> Refusal:
             may_repeat=code != "insufficient_quota",
         )
     if status == 503:
-        return Refusal(_unavailable(value, retry_after_s), may_repeat=True)
+        was_lost = _LOST_UPSTREAM_WORDS in body
+        return Refusal(_unavailable(value, retry_after_s), may_repeat=not was_lost)
     if status >= 500:
         return Refusal(_unavailable(value, retry_after_s))
     if status in (401, 403):

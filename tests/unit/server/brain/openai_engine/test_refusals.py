@@ -24,6 +24,13 @@ def error(message, **fields):
         (429, error("slow down"), OverloadedError, True),
         (429, error("pay", code="insufficient_quota"), OverloadedError, False),
         (503, "busy", WorkerUnavailableError, True),
+        (
+            503,
+            "upstream connect error or disconnect/reset before headers. reset reason: connection "
+            "termination",
+            WorkerUnavailableError,
+            False,
+        ),
         (500, "", WorkerUnavailableError, False),
         (502, "<html>", WorkerUnavailableError, False),
         (504, "", WorkerUnavailableError, False),
