@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _CLASSES = frozenset({"MemoryError", "OutOfMemoryError"})
-#: torch's allocator for the CPU raises a plain RuntimeError that begins with its name.
+#: torch's allocator for the CPU raises a plain RuntimeError that holds its name.
 _CPU_ALLOCATOR = "DefaultCPUAllocator"
 
 

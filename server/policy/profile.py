@@ -81,6 +81,7 @@ def main(arguments: list[str]) -> int:
     )
     sys.stdout.write(render(table) + "\n")
     if args.json is not None:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(table.to_json(), indent=2) + "\n", encoding="utf-8")
     return 0
 

@@ -42,7 +42,7 @@ from server.core.batching import STUDY_TABLE
 from server.launch.server_process import ServerProcess
 from sim.cli.result_file import machine
 
-EXIT_CODES = "exit codes: 0 all cases ran; 1 one could not be run to its end."
+EXIT_CODES = "exit codes: 0 all cases ran; 1 one could not be run to its end; 2 wrong arguments."
 
 _POLICY = "table"
 _FACTORY = "server.policy.table_policy:TablePolicy"
@@ -149,6 +149,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the cases; prints a line for each. Returns the exit code."""
+    for name in ("robots", "hz", "gpus", "seconds"):
+        if not 0 < getattr(args, name) < float("inf"):
+            print(f"error: --{name} is {getattr(args, name)}; it must be above 0", file=sys.stderr)
+            return 2
     cases = _cases(args)
     rows: list[dict[str, Any]] = []
     result = {

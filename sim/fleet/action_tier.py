@@ -26,7 +26,6 @@ class ActionTier:
     Args:
         table: What a batch truly takes.
         latency_spread: A batch takes up to this share longer or shorter than the table says.
-        front_end_s: Time between a worker's result and the sending of the chunk.
 
     Attributes:
         batch_sizes: How often each batch size was run.
@@ -41,14 +40,12 @@ class ActionTier:
         num_workers: int,
         chance: random.Random,
         latency_spread: float = 0.0,
-        front_end_s: float = 0.0,
     ) -> None:
         self._loop = loop
         self._batcher = batcher
         self._table = table
         self._chance = chance
         self._latency_spread = latency_spread
-        self._front_end_s = front_end_s
         self._free = set(range(num_workers))
         self._wake_at_s: float | None = None
         self._open: set[int] = set()
@@ -127,10 +124,7 @@ class ActionTier:
     def _finish(self, worker: int, requests: list[_Request], latency_s: float) -> None:
         self._free.add(worker)
         self._batcher.on_finished(worker, len(requests), latency_s, self._now_s)
-        if self._front_end_s:
-            self._loop.at(self._now_s + self._front_end_s, lambda: self._deliver(requests))
-        else:
-            self._deliver(requests)
+        self._deliver(requests)
         self._pump()
 
     def _deliver(self, requests: list[_Request]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from robot_sdk.errors import InvalidArgumentError
@@ -73,10 +74,11 @@ class Pi05Config:
     max_period: float = 4.0
 
     def __post_init__(self) -> None:
-        _check(self)
+        _check_positive(self)
+        _check_together(self)
 
 
-def _check(config: Pi05Config) -> None:
+def _check_together(config: Pi05Config) -> None:
     shared = ("depth", "num_heads", "num_kv_heads", "head_dim")
     for name in shared:
         ours, theirs = getattr(config.prefix, name), getattr(config.expert, name)
@@ -87,16 +89,52 @@ def _check(config: Pi05Config) -> None:
                 value=theirs,
                 allowed=(ours,),
             )
-    rules = (
-        ("vision.patch_px", config.vision.image_px % config.vision.patch_px == 0),
-        ("vision.num_heads", config.vision.width % config.vision.num_heads == 0),
-        ("prefix.num_kv_heads", config.prefix.num_heads % config.prefix.num_kv_heads == 0),
-        ("prefix.head_dim", config.prefix.head_dim % 2 == 0),
-        ("expert.width", config.expert.width % 2 == 0),
+    divided = (
+        ("vision.patch_px", config.vision.patch_px, "vision.image_px", config.vision.image_px),
+        ("vision.num_heads", config.vision.num_heads, "vision.width", config.vision.width),
+        (
+            "prefix.num_kv_heads",
+            config.prefix.num_kv_heads,
+            "prefix.num_heads",
+            config.prefix.num_heads,
+        ),
     )
-    for field, holds in rules:
-        if not holds:
-            raise InvalidArgumentError("does not divide evenly", field=field, value=config)
+    for field, value, whole, total in divided:
+        if total % value:
+            raise InvalidArgumentError(
+                "is no divisor",
+                field=field,
+                value=value,
+                allowed=(f"divisors of {whole}, {total}",),
+            )
+    for field, value in (
+        ("prefix.head_dim", config.prefix.head_dim),
+        ("expert.width", config.expert.width),
+    ):
+        if value % 2:
+            raise InvalidArgumentError(
+                "is odd", field=field, value=value, allowed=("even numbers",)
+            )
+
+
+def _check_positive(config: Pi05Config) -> None:
+    for part in ("vision", "prefix", "expert"):
+        for name, value in vars(getattr(config, part)).items():
+            _check_at_least_1(f"{part}.{name}", value)
+    _check_at_least_1("vocabulary_size", config.vocabulary_size)
+    _check_at_least_1("action_width", config.action_width)
+    if not 0 < config.min_period <= config.max_period < math.inf:
+        raise InvalidArgumentError(
+            "are no periods",
+            field="min_period, max_period",
+            value=(config.min_period, config.max_period),
+            allowed=("0 < min_period <= max_period",),
+        )
+
+
+def _check_at_least_1(field: str, value: int) -> None:
+    if value < 1:
+        raise InvalidArgumentError("is too small", field=field, value=value, allowed=("1 or more",))
 
 
 #: The public model: SigLIP So400m/14 at 224 px, Gemma 2B, an action expert of 300M parameters.

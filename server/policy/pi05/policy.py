@@ -240,6 +240,9 @@ def _place(options: Pi05Options) -> tuple[torch.device, torch.dtype]:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
+        if device.type == "cuda":
+            # Streams, events and graphs are those of the current device, not of the model's.
+            torch.cuda.set_device(device)
     except (RuntimeError, AssertionError) as error:
         raise InvalidArgumentError(
             "there is no such device here",

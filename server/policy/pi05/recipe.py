@@ -29,7 +29,7 @@ class Camera:
     Attributes:
         key: Observation key, for example "images/wrist".
         rotate_180: Turn the picture upside down before the model sees it.
-        height_px, width_px: Exact size of the picture; absent takes any size.
+        height_px, width_px: Exact size of the picture, given together; absent takes any size.
     """
 
     key: str
@@ -221,6 +221,11 @@ def _check(recipe: Recipe, origin: str) -> None:
     template = _fields(recipe.prompt_template)
     rules = (
         ("cameras", bool(recipe.cameras), "at least one"),
+        (
+            "cameras",
+            all((c.height_px is None) == (c.width_px is None) for c in recipe.cameras),
+            "height_px and width_px together, or neither",
+        ),
         ("action", bool(recipe.action), "at least one"),
         (
             "prompt_template",

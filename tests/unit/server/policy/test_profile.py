@@ -146,7 +146,7 @@ def test_the_flow_policy_takes_them() -> None:
 
 
 def test_the_command_writes_the_table_that_the_batcher_reads(tmp_path: Path) -> None:
-    file = tmp_path / "table.json"
+    file = tmp_path / "not yet there" / "table.json"
     sizes = ["--batches", "4,1,2", "--warmups", "0", "--runs", "2"]
 
     result = subprocess.run(

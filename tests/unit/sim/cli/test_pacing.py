@@ -42,6 +42,14 @@ def test_the_server_gets_settings_that_it_knows(tmp_path: Path, case: Case) -> N
     assert tomllib.loads(f"x = {settings[3].partition('=')[2]}")["x"] == policy.options
 
 
+@pytest.mark.parametrize("word", ["--robots=0", "--hz=-1", "--gpus=0", "--seconds=nan"])
+def test_numbers_that_make_no_fleet_are_named(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pacing.run(arguments(word)) == 2
+    assert f"{word.partition('=')[0]} is " in capsys.readouterr().err
+
+
 def test_actions_that_repeat_or_go_back_are_counted() -> None:
     robot = NumberedRobot(20.0, seed=0)
     for number in (3, 4, 7, 7, 5, 8):

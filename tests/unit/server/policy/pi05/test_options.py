@@ -25,6 +25,14 @@ GOOD: dict[str, Any] = {
 }
 
 
+def widths(**changes: Any) -> dict[str, Any]:
+    """The tiny size as a table, with changes to fields or to fields of a part."""
+    table = dataclasses.asdict(TINY)
+    for name, change in changes.items():
+        table[name] = table[name] | change if isinstance(change, dict) else change
+    return table
+
+
 def test_what_is_needed_is_enough() -> None:
     options = parse_options(GOOD)
 
@@ -56,6 +64,11 @@ def test_random_weights_are_never_had_by_leaving_something_out() -> None:
         ({"size": "huge"}, "option size is 'huge'; allowed: public, tiny, a table of widths"),
         ({"size": dataclasses.asdict(TINY) | {"widht": 3}}, "size table: widht is not a field"),
         ({"size": {"vision": dataclasses.asdict(TINY.vision)}}, "size table: prefix is missing"),
+        ({"size": widths(vision={"patch_px": 0})}, r"vision\.patch_px: is too small \(got 0\)"),
+        ({"size": widths(vision={"patch_px": 5})}, r"patch_px.*got 5.*divisors of .*image_px, 28"),
+        ({"size": widths(expert={"width": 15})}, r"expert\.width: is odd \(got 15\)"),
+        ({"size": widths(expert={"depth": 3})}, r"expert\.depth: .*got 3\); allowed: 2"),
+        ({"size": widths(min_period=0.0)}, "min_period, max_period: are no periods"),
         ({"dtype": "float16"}, "option dtype is 'float16'; allowed: bfloat16, float32"),
         ({"num_flow_steps": -1}, "option num_flow_steps is -1"),
         ({"num_flow_steps": "5"}, "option num_flow_steps is '5'; allowed: int"),

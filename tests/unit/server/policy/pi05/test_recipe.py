@@ -87,6 +87,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
         ({"cameras": []}, "cameras is .*; allowed: at least one"),
         ({"cameras": [{"key": "images/a", "rotate": 90}]}, r"cameras\[0\]: rotate is not a field"),
         ({"cameras": [{}]}, r"cameras\[0\]: key is missing"),
+        ({"cameras": [{"key": "images/a", "height_px": 48}]}, "height_px and width_px together"),
         ({"cameras": "front"}, "cameras is 'front'; allowed: a list"),
         ({"action": [3]}, r"action\[0\] is 3; allowed: a table"),
         ({"prompt_template": "Do {what}"}, "prompt_template is 'Do {what}'"),
