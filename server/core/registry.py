@@ -296,7 +296,9 @@ class EpisodeRegistry:
         admitted = []
         for waiting in view.waiting[: decision.num_admit]:
             admitted.append(self.leases.admit(waiting.episode_id, now_s))
-            self.ledger.begin_episode(waiting.episode_id, waiting.task_family)
+            # The others have no prefix, and must not be forecast one like that of their family.
+            if waiting.uses_brain:
+                self.ledger.begin_episode(waiting.episode_id, waiting.task_family)
         self._admitted_total += len(admitted)
         return admitted
 

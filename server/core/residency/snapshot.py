@@ -30,7 +30,7 @@ class LedgerSnapshot:
         window: Sums over the last `window_s`; a server younger than that has not filled it.
         baseline_computed_per_generated: Of healthy windows; None: none was seen so far.
         reuse_distance_blocks_p50, reuse_distance_blocks_p90: Over the newest turns.
-        num_live: Admitted episodes, with or without a turn so far.
+        num_live: Admitted episodes that use the brain, with or without a turn so far.
         working_set_tokens, working_set_blocks: Contexts of the living episodes.
         forecast_blocks: The same when they have grown: each at least at PEAK_SHARE of what its task
             family reaches, and one turn ahead of its present context.

@@ -61,7 +61,7 @@ def registry(policy: AdmissionPolicy, **fields: object) -> EpisodeRegistry:
 def test_a_committed_turn_reaches_the_ledger_and_the_policy() -> None:
     spy = Spy(1)
     door = registry(spy)
-    episode_id = door.open(EpisodeInfo("a", task_family="sort"), 0.0).episode_id
+    episode_id = door.open(EpisodeInfo("a", task_family="sort", uses_brain=True), 0.0).episode_id
     door.step(0.0)
 
     door.record_turn(episode_id, USAGE, 1.0)
@@ -72,10 +72,26 @@ def test_a_committed_turn_reaches_the_ledger_and_the_policy() -> None:
     assert (active.context_tokens, active.num_turns, active.last_turn_s) == (1020, 1, 1.0)
 
 
+def test_an_episode_without_a_brain_is_forecast_to_need_no_blocks() -> None:
+    door = registry(StaticCapAdmission(2))
+    door.tell_engine(EngineGauges(pool_blocks=100, block_tokens=16))
+    brain = door.open(EpisodeInfo("a", uses_brain=True), 0.0).episode_id
+    door.step(0.0)
+    door.record_turn(brain, USAGE, 1.0)
+    door.end(brain, EndCause.ENDED_BY_ROBOT, 2.0)
+
+    door.open(EpisodeInfo("b"), 3.0)
+    door.step(3.0)
+
+    assert door.num_active == 1
+    snapshot = door.ledger.snapshot(3.0)
+    assert (snapshot.num_live, snapshot.forecast_blocks) == (0, 0)
+
+
 def test_c1_an_expired_episode_leaves_ledger_and_working_set() -> None:
     spy = Spy(1)
     door = registry(spy)
-    episode_id = door.open(EpisodeInfo("a"), 0.0).episode_id
+    episode_id = door.open(EpisodeInfo("a", uses_brain=True), 0.0).episode_id
     door.step(0.0)
     door.record_turn(episode_id, USAGE, 1.0)
 
@@ -89,7 +105,7 @@ def test_c1_an_expired_episode_leaves_ledger_and_working_set() -> None:
 def test_c3_a_turn_after_the_end_counts_nothing() -> None:
     spy = Spy(1)
     door = registry(spy)
-    episode_id = door.open(EpisodeInfo("a"), 0.0).episode_id
+    episode_id = door.open(EpisodeInfo("a", uses_brain=True), 0.0).episode_id
     door.step(0.0)
     door.end(episode_id, EndCause.ENDED_BY_ROBOT, 1.0)
 
@@ -101,7 +117,7 @@ def test_c3_a_turn_after_the_end_counts_nothing() -> None:
 def test_an_episode_that_never_came_in_is_no_end_for_the_policy() -> None:
     spy = Spy(0)
     door = registry(spy)
-    episode_id = door.open(EpisodeInfo("a"), 0.0).episode_id
+    episode_id = door.open(EpisodeInfo("a", uses_brain=True), 0.0).episode_id
     door.step(0.0)
 
     door.end(episode_id, EndCause.ENDED_BY_ROBOT, 1.0)
@@ -122,7 +138,7 @@ def test_only_episodes_that_went_to_their_end_teach_how_long_their_family_is(
     cause: EndCause, counts: bool
 ) -> None:
     door = registry(Spy(1))
-    episode_id = door.open(EpisodeInfo("a", task_family="sort"), 0.0).episode_id
+    episode_id = door.open(EpisodeInfo("a", task_family="sort", uses_brain=True), 0.0).episode_id
     door.step(0.0)
     door.record_turn(episode_id, USAGE, 1.0)
     door.end(episode_id, cause, 2.0)
@@ -136,7 +152,7 @@ def test_c1_a_policy_that_fails_at_an_end_keeps_no_slot(caplog: pytest.LogCaptur
             raise RuntimeError("broken")
 
     door = registry(Faulty(1))
-    first = door.open(EpisodeInfo("a"), 0.0).episode_id
+    first = door.open(EpisodeInfo("a", uses_brain=True), 0.0).episode_id
     door.open(EpisodeInfo("b"), 0.0)
     door.step(0.0)
 
@@ -148,7 +164,7 @@ def test_c1_a_policy_that_fails_at_an_end_keeps_no_slot(caplog: pytest.LogCaptur
 
 def test_a_held_turn_starts_when_the_bound_is_reached() -> None:
     door = registry(Spy(1), max_turn_hold_s=5.0)
-    episode_id = door.open(EpisodeInfo("a"), 0.0).episode_id
+    episode_id = door.open(EpisodeInfo("a", uses_brain=True), 0.0).episode_id
     door.step(0.0)
 
     assert door.turn_hold_s(episode_id, 1.0) == 5.0
@@ -162,7 +178,7 @@ def test_a_held_turn_starts_when_the_bound_is_reached() -> None:
 
 def test_policies_that_do_not_hold_turns_are_not_asked() -> None:
     door = registry(StaticCapAdmission(1))
-    episode_id = door.open(EpisodeInfo("a"), 0.0).episode_id
+    episode_id = door.open(EpisodeInfo("a", uses_brain=True), 0.0).episode_id
     door.step(0.0)
 
     assert door.turn_hold_s(episode_id, 1.0) == 0.0
@@ -231,7 +247,8 @@ class Tenants(RuleBasedStateMachine):
     @rule(tenant=st.sampled_from("abc"))
     def open(self, tenant: str) -> None:
         self.now_s += 0.01
-        self.door.open(EpisodeInfo(next(self.names), tenant=tenant), self.now_s)
+        info = EpisodeInfo(next(self.names), tenant=tenant, uses_brain=True)
+        self.door.open(info, self.now_s)
         self.step()
 
     @precondition(lambda self: len(self.door.leases))
