@@ -18,6 +18,11 @@ from robot_sdk.api.v1 import common_pb2
 ERROR_DETAIL_METADATA_KEY = "robot-sdk-error-bin"
 
 _MAX_VALUE_CHARS = 200
+#: UTF-8 bytes of the parts of an error on the wire. It travels in the trailing metadata, of which
+#: gRPC takes 8 KiB in all: beyond that the caller would not learn what was wrong.
+_MAX_MESSAGE_BYTES = 2000
+_MAX_FIELD_BYTES = 300
+_MAX_ALLOWED_BYTES = 1000
 
 
 class RobotSdkError(Exception):
@@ -306,17 +311,38 @@ _BY_STATUS: dict[grpc.StatusCode, type[RobotSdkError]] = {
 
 
 def to_detail(error: RobotSdkError) -> common_pb2.ErrorDetail:
-    """The wire form of an error."""
+    """The wire form of an error: whatever its texts hold, it can be sent. Long ones are cut."""
     detail = common_pb2.ErrorDetail(
         reason=error.reason,  # type: ignore[arg-type]
-        message=error.message + (f"; {error.hint}" if error.hint else ""),
-        field=error.field,
-        value=error.value,
-        allowed=error.allowed,
+        message=_sendable(
+            error.message + (f"; {error.hint}" if error.hint else ""), _MAX_MESSAGE_BYTES
+        ),
+        field=_sendable(error.field, _MAX_FIELD_BYTES),
+        value=_sendable(error.value, 4 * _MAX_VALUE_CHARS),
+        allowed=_sendable_items(error.allowed, _MAX_ALLOWED_BYTES),
     )
     if error.retry_after_s is not None:
         detail.retry_after_s = error.retry_after_s
     return detail
+
+
+def _sendable(text: str, max_bytes: int) -> str:
+    """Without halves of surrogate pairs, which no message can hold, and cut to `max_bytes`."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= max_bytes:
+        return encoded.decode()
+    return encoded[: max_bytes - 3].decode("utf-8", "ignore") + "..."
+
+
+def _sendable_items(items: Iterable[str], max_bytes: int) -> list[str]:
+    sent: list[str] = []
+    for item in items:
+        text = _sendable(item, _MAX_VALUE_CHARS)
+        max_bytes -= len(text.encode()) + 2
+        if max_bytes < 0:
+            return [*sent, "..."]
+        sent.append(text)
+    return sent
 
 
 def from_detail(detail: common_pb2.ErrorDetail) -> RobotSdkError:

@@ -29,6 +29,8 @@ from server.rpc.malformed import well_formed
 
 _log = logging.getLogger(__name__)
 
+_MAX_STATUS_CHARS = 200
+
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
@@ -37,7 +39,8 @@ async def abort(context: grpc.aio.ServicerContext[Any, Any], error: RobotSdkErro
     detail = to_detail(error)
     await context.abort(
         error.status,
-        detail.message,
+        # Percent-encoded on the way, each byte may take three. The detail has all of it.
+        detail.message[:_MAX_STATUS_CHARS],
         trailing_metadata=((ERROR_DETAIL_METADATA_KEY, detail.SerializeToString()),),
     )
 

@@ -141,7 +141,10 @@ class Answer:
             if text := _text(delta, name):
                 self._text.append(text)
                 events.append(Text(text))
-        for part in delta.get("tool_calls") or ():
+        parts = delta.get("tool_calls") or ()
+        if not isinstance(parts, (list, tuple)):
+            raise _no_chunk(data)
+        for part in parts:
             if not isinstance(part, Mapping):
                 raise _no_chunk(data)
             self._call_delta(part)
@@ -158,7 +161,7 @@ class Answer:
         if isinstance(arguments, str):
             call.arguments.append(_sound(arguments))
         elif isinstance(arguments, Mapping):
-            call.arguments.append(json.dumps(arguments, ensure_ascii=False))
+            call.arguments.append(_sound(json.dumps(arguments, ensure_ascii=False)))
         self.call_bytes += len(call_id) + len(name) + sum(map(len, call.arguments[-1:]))
 
     def _call_of(self, index: Any, call_id: str, name: str) -> _Call:

@@ -57,5 +57,6 @@ class SseDecoder:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
-            self._num_bytes += len(value)
+            # With its line break: lines without a value take memory, too.
+            self._num_bytes += len(value) + 1
         return None

@@ -110,3 +110,28 @@ def test_retryable_and_persistent_errors_never_mix() -> None:
 
 def test_nearest_finds_the_misspelt_name() -> None:
     assert errors.nearest("libero_objekt", ["libero_goal", "libero_object"])[0] == "libero_object"
+
+
+def test_an_error_with_halves_of_surrogate_pairs_can_be_sent() -> None:
+    error = errors.InternalServerError(
+        "a\ud800", field="b\udfff", value="\ud800", allowed=["\ud800"]
+    )
+
+    received = errors.from_detail(errors.to_detail(error))
+
+    assert (received.message, received.field, received.value) == ("a?", "b?", "?")
+
+
+@pytest.mark.parametrize("letter", ["x", "\u62ff", "\U0001f916"])
+def test_a_long_error_is_cut_to_what_trailing_metadata_takes(letter: str) -> None:
+    long = letter * 100_000
+    error = errors.InvalidArgumentError(
+        long, field=long, value=long, allowed=[long] * 1000, hint=long
+    )
+
+    detail = errors.to_detail(error)
+
+    assert len(detail.SerializeToString()) < 4500
+    assert detail.message.startswith(letter)
+    assert detail.message.endswith("...")
+    assert detail.allowed[-1] == "..."

@@ -156,3 +156,17 @@ def test_the_end_mark_ends_the_answer():
 
     assert answer.feed(b" [DONE]") == []
     assert answer.is_done
+
+
+@pytest.mark.parametrize("calls", [5, True, 1.5, "look", {"name": "look"}])
+def test_tool_calls_that_are_no_list_are_no_chunk(calls):
+    with pytest.raises(BadModelOutputError, match="no chunk"):
+        fed(chunk({"tool_calls": calls}))
+
+
+def test_half_a_surrogate_pair_in_arguments_that_come_as_an_object_is_replaced():
+    part = {"index": 0, "id": "a", "function": {"name": "say", "arguments": {"text": "\ud800"}}}
+
+    ((_, _, arguments),) = calls_of(part)
+
+    assert json.loads(arguments) == {"text": "\ufffd"}

@@ -31,3 +31,10 @@ def test_an_event_without_end_is_refused(monkeypatch, line):
 
     with pytest.raises(BadModelOutputError, match="too long"):
         SseDecoder().feed(line)
+
+
+def test_lines_without_a_value_count_as_well(monkeypatch):
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 50)
+
+    with pytest.raises(BadModelOutputError, match="too long"):
+        SseDecoder().feed(b"data:\n" * 60)
