@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from robot_sdk.api.v1 import brain_pb2, common_pb2, fleet_pb2
 from robot_sdk.errors import (
@@ -44,6 +45,7 @@ STOPS_WITHIN_S = 2.0
 #: The same where it is not what the test is about.
 STOPS_SOON_S = 10.0
 SHORT = brain_pb2.Sampling(max_output_tokens=16)
+BRAIN = health_pb2.HealthCheckRequest(service="robot_sdk.api.v1.BrainService")
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +115,21 @@ def test_the_turn_whose_robot_runs_out_first_is_taken_first(client: Client) -> N
     assert first_done < done_of(first_asked).timing.server_done_ns
     for robot in (busy, patient, urgent):
         robot.end()
+
+
+def test_c2_an_answer_that_takes_longer_than_the_lease_keeps_it(client: Client) -> None:
+    robot = admitted(client)
+    inbox = robot.decide(0, timeout_s=None)
+    inbox.until("text")
+    lease_is_over_s = now_s() + 1.5 * LEASE_TTL_S
+    wait_until(lambda: now_s() >= lease_is_over_s)
+
+    assert not inbox.done.is_set()
+    (episode,) = client.status().episodes
+    assert episode.lease_remaining_s > LEASE_TTL_S / 2
+    assert running_turns(client) == 1
+    inbox.call.cancel()
+    robot.end()
 
 
 def test_a8_a_turn_of_an_episode_that_an_operator_ends_is_cancelled_within_a_second(
@@ -213,9 +230,12 @@ def test_a_dead_engine_ends_its_episodes_with_a_reason_and_another_takes_its_pla
 
     assert revoked.error.reason == common_pb2.ERROR_REASON_EPISODE_LOST
     assert not brain_of(client).ready
+    health = health_pb2_grpc.HealthStub(client.channel)
+    wait_until(lambda: health.Check(BRAIN).status == health_pb2.HealthCheckResponse.NOT_SERVING)
     with pytest.raises(EpisodeLostError):
         done_of(lost.decide(1, [user("go on")]))
     wait_until(lambda: brain_of(client).ready, LOAD_PATIENCE_S)
+    wait_until(lambda: health.Check(BRAIN).status == health_pb2.HealthCheckResponse.SERVING)
     # A first turn had nothing to lose and is simply asked for again.
     assert done_of(fresh.decide(0, sampling=SHORT)).usage.output_tokens == 16
     fresh.end()
