@@ -45,7 +45,21 @@ def read_calls(
         if unused and unused[0].name in rest:
             call = unused.pop(0)
         calls.append(_json_call(block) or call or ReadCall("", block[:MAX_RAW_CHARS]))
-    return calls + unused
+    return [_sendable(call) for call in calls + unused]
+
+
+def _sendable(call: ReadCall) -> ReadCall:
+    """JSON may spell half of a surrogate pair, and parsers read it; no message can hold one.
+
+    No tool has such a name, so the call counts as one that could not be read.
+    """
+    arguments = call.arguments.encode("utf-8", "replace").decode()
+    name = call.name if _is_sound(call.name) else ""
+    return ReadCall(name, arguments)
+
+
+def _is_sound(text: str) -> bool:
+    return text.encode("utf-8", "replace").decode() == text
 
 
 def problem_of(

@@ -88,3 +88,18 @@ def test_d9_what_is_wrong_with_a_call_is_said_in_words(call: ReadCall, problem: 
 def test_d9_calls_of_an_answer_that_was_cut_are_a_problem_whatever_they_look_like() -> None:
     assert "cut" in (problem_of([LOOK], ["look"], "length") or "")
     assert problem_of([], ["look"], "length") is None
+
+
+def test_a_call_that_spells_half_a_surrogate_pair_comes_back_as_unreadable() -> None:
+    half = '{"name": "look\\ud800", "arguments": {"a": "\\ud800"}}'
+
+    calls = read_calls(block(half), [], START, END)
+
+    assert calls == [ReadCall("", '{"a": "\\ud800"}')]
+    assert problem_of(calls, ["look"], "stop") == "a tool call could not be read"
+
+
+def test_arguments_that_a_parser_gave_with_half_a_surrogate_pair_can_be_sent() -> None:
+    calls = read_calls(START + "look", [ReadCall("look", '{"a": "\ud800"}')], START, END)
+
+    assert calls == [ReadCall("look", '{"a": "?"}')]
