@@ -11,9 +11,16 @@ _CONTEXT_TOKENS = 2048
 #: vLLM loads in 15 s on two idle cores and takes minutes when others keep them busy.
 START_TIMEOUT_S = 300.0
 
-#: Of vLLM's CPU build: one GiB is reserved for the cache, of which the pool takes a part.
 ENVIRONMENT: Mapping[str, str] = {
+    # Of vLLM's CPU build: one GiB is reserved for the cache, of which the pool takes a part.
     "VLLM_CPU_KVCACHE_SPACE": "1",
+    # The model runs in the engine's process. By default one more is started for it, and importing
+    # vLLM is nearly all that a start takes.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # One thread, on any core. Two wait for each other where other jobs keep the cores busy: rounds
+    # of 2 s took 20 to 80 s.
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
