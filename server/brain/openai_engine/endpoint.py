@@ -125,7 +125,9 @@ class Endpoint:
                         return None
                     if response.status != 200:
                         raise RefusedError(await self._refusal(response))
-                    return _models(await response.content.read(_MAX_MODELS_BYTES))
+                    received = bytearray()
+                    await _read_into(received, response, _MAX_MODELS_BYTES)
+                    return _models(received)
         except TimeoutError:
             raise UnreachableError("no answer in time") from None
         except aiohttp.ClientError as error:
@@ -262,11 +264,10 @@ class Endpoint:
         """The first bytes of a body, as far as they come."""
         import aiohttp
 
-        received = b""
+        received = bytearray()
         try:
             async with asyncio.timeout(_REFUSAL_TIMEOUT_S):
-                while len(received) < size_bytes and (more := await response.content.readany()):
-                    received += more
+                await _read_into(received, response, size_bytes)
         except (TimeoutError, aiohttp.ClientError, OSError):
             pass  # what it said so far will do
         text = received[:size_bytes].decode("utf-8", "replace")
@@ -291,12 +292,20 @@ class Endpoint:
         )
 
 
+async def _read_into(
+    received: bytearray, response: aiohttp.ClientResponse, size_bytes: int
+) -> None:
+    """The body up to its end, or up to `size_bytes` and a little more. Fills as it comes."""
+    while len(received) < size_bytes and (more := await response.content.readany()):
+        received += more
+
+
 async def _stream(body: Sequence[bytes]) -> AsyncIterator[bytes]:
     for block in blocks(body):
         yield block
 
 
-def _models(body: bytes) -> list[ModelEntry]:
+def _models(body: bytes | bytearray) -> list[ModelEntry]:
     """The model list; what is unreadable in it is passed over."""
     try:
         data: Any = json.loads(body)["data"]

@@ -686,6 +686,8 @@ def test_an_endpoint_that_is_not_there_is_waited_for(
         (401, "openai.api_key_env"),
         (500, "failed"),
         ([{"id": "tinny"}, {"id": "other"}], "it offers tinny"),
+        # More than one read brings.
+        ([{"id": f"other-{n}", "description": 200 * "d"} for n in range(2000)], "it offers other"),
     ],
 )
 def test_an_endpoint_that_cannot_be_used_says_why(
