@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from robot_sdk.errors import OverloadedError
@@ -114,6 +115,7 @@ class EpisodeRegistry:
         self._durations = DurationHistory()
         self._drain: Drain | None = None
         self._reason = ""
+        self._told_faults: dict[str, str] = {}
         self._admitted_total = 0
         self._ended_total = 0
         self._expired_total = 0
@@ -213,7 +215,9 @@ class EpisodeRegistry:
             return 0.0
         since_s = self._held_since_s.setdefault(episode_id, now_s)
         left_s = since_s + self._max_turn_hold_s - now_s
-        hold_s = min(self.admission.turn_hold_s(episode_id, self.view(now_s)), left_s)
+        hold_s = 0.0
+        with self._faults_logged("hold of a turn"):
+            hold_s = min(self.admission.turn_hold_s(episode_id, self.view(now_s)), left_s)
         if hold_s > 0:
             return hold_s
         del self._held_since_s[episode_id]
@@ -239,10 +243,24 @@ class EpisodeRegistry:
                 if now_s - episode.admitted_s >= self._max_duration_s:
                     self.end(episode.episode_id, EndCause.MAX_DURATION, now_s)
                     events.append(RemovedEvent(episode, EndCause.MAX_DURATION))
-        self._watch.control(now_s, lambda: self.view(now_s))
-        events.extend(AdmittedEvent(episode) for episode in self._admit(now_s))
-        self._watch.look_if_due(now_s, lambda: self.view(now_s))
+        # A policy that fails must not take the news of those who left or came in with it.
+        with self._faults_logged("control"):
+            self._watch.control(now_s, lambda: self.view(now_s))
+        with self._faults_logged("admission"):
+            events.extend(AdmittedEvent(episode) for episode in self._admit(now_s))
+        with self._faults_logged("report"):
+            self._watch.look_if_due(now_s, lambda: self.view(now_s))
         return events
+
+    @contextmanager
+    def _faults_logged(self, what: str) -> Iterator[None]:
+        """Of the admission policy. One that goes on at every tick is logged once."""
+        try:
+            yield
+        except Exception as error:
+            if self._told_faults.get(what) != repr(error):
+                self._told_faults[what] = repr(error)
+                _log.exception("admission policy %s failed at the %s", self.admission.name, what)
 
     def places(self, now_s: float) -> list[Place]:
         """The queue as its members see it, first one first."""
@@ -291,10 +309,11 @@ class EpisodeRegistry:
             self._reason = "the server is draining"
             return []
         view = self.view(now_s)
+        self._reason = f"the admission policy {self.admission.name} failed; see the server's log"
         decision = self.admission.decide(view)
         self._reason = decision.reason
         admitted = []
-        for waiting in view.waiting[: decision.num_admit]:
+        for waiting in view.waiting[: max(decision.num_admit, 0)]:
             admitted.append(self.leases.admit(waiting.episode_id, now_s))
             # The others have no prefix, and must not be forecast one like that of their family.
             if waiting.uses_brain:
@@ -318,11 +337,9 @@ class EpisodeRegistry:
             num_turns=0 if context is None else context.num_turns,
             peak_tokens=0 if context is None else context.peak_tokens,
         )
-        try:
+        # The place is free already; what else the end means must still be done.
+        with self._faults_logged("end of an episode"):
             self.admission.on_end(ended)
-        except Exception:
-            # The place is free already; what else the end means must still be done.
-            _log.exception("admission policy %s failed at an end", self.admission.name)
 
     def _active(self, episode: Episode, now_s: float) -> ActiveEpisode:
         info = episode.info

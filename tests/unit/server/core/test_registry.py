@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from robot_sdk.errors import DrainingError, InvalidArgumentError, OverloadedError, RobotSdkError
-from server.core.admission import StaticCapAdmission, UnlimitedAdmission
+from server.core.admission import (
+    AdmissionDecision,
+    AdmissionReport,
+    FleetView,
+    StaticCapAdmission,
+    UnlimitedAdmission,
+)
 from server.core.leases import Attachment, EndCause, EpisodeInfo, LeaseTable
 from server.core.registry import AdmittedEvent, EpisodeRegistry, RemovedEvent
 
@@ -212,3 +218,90 @@ class Door(RuleBasedStateMachine):
 
 TestDoor = Door.TestCase
 TestDoor.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class FailingPolicy(StaticCapAdmission):
+    """Fails in the steps that are named."""
+
+    control_interval_s = 0.0
+    holds_turns = True
+
+    def __init__(self, *steps: str) -> None:
+        super().__init__(1)
+        self._steps = steps
+
+    def _fail_in(self, step: str) -> None:
+        if step in self._steps:
+            raise ZeroDivisionError(step)
+
+    def decide(self, view: FleetView) -> AdmissionDecision:
+        self._fail_in("decide")
+        return super().decide(view)
+
+    def control(self, view: FleetView) -> None:
+        self._fail_in("control")
+
+    def report(self, view: FleetView) -> AdmissionReport:
+        self._fail_in("report")
+        return super().report(view)
+
+    def turn_hold_s(self, episode_id: str, view: FleetView) -> float:
+        self._fail_in("turn_hold_s")
+        return 0.0
+
+
+def door_of(policy: StaticCapAdmission) -> EpisodeRegistry:
+    ids = (f"id-{n}" for n in itertools.count())
+    return EpisodeRegistry(LeaseTable(TTL_S, "boot", lambda: next(ids)), policy)
+
+
+@pytest.mark.parametrize("step", ["control", "report"])
+def test_c1_a_policy_that_fails_keeps_nobody_from_being_told(step: str) -> None:
+    door = door_of(FailingPolicy(step))
+    door.open(EpisodeInfo("first"), 0.0)
+    assert [type(e) for e in door.step(0.0)] == [AdmittedEvent]
+    waiter = door.open(EpisodeInfo("waiter"), 5.0)
+    door.leases.heartbeat(waiter, 9.0)
+
+    events = door.step(10.0)
+
+    assert [type(e) for e in events] == [RemovedEvent, AdmittedEvent]
+
+
+def test_c1_an_expiry_is_told_though_the_policy_cannot_decide(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    policy = FailingPolicy()
+    door = door_of(policy)
+    door.open(EpisodeInfo("dead"), 0.0)
+    door.step(0.0)
+    door.open(EpisodeInfo("waiter"), 5.0)
+    policy._steps = ("decide",)
+
+    events = [*door.step(10.0), *door.step(10.1)]
+
+    assert [type(e) for e in events] == [RemovedEvent]
+    assert "failed" in door.waiting_reason
+    assert len(caplog.records) == 1, "once, not at every tick"
+    policy._steps = ()
+    assert [type(e) for e in door.step(10.2)] == [AdmittedEvent]
+
+
+def test_a_turn_starts_though_the_policy_cannot_say_how_long_it_waits() -> None:
+    door = door_of(FailingPolicy("turn_hold_s"))
+    episode_id = door.open(EpisodeInfo("a"), 0.0).episode_id
+    door.step(0.0)
+
+    assert door.turn_hold_s(episode_id, 1.0) == 0.0
+
+
+def test_a_policy_that_admits_fewer_than_nobody_admits_nobody() -> None:
+    class Negative(StaticCapAdmission):
+        def decide(self, view: FleetView) -> AdmissionDecision:
+            return AdmissionDecision(-1, "no")
+
+    door = door_of(Negative(1))
+    for name in "abc":
+        door.open(EpisodeInfo(name), 0.0)
+
+    assert door.step(0.0) == []
