@@ -13,6 +13,10 @@ from server.brain.interface import ImagePart, Message, TextPart, Tool
 #: Before the text of a failed tool; templates have no field for it.
 ERROR_PREFIX = "Error: "
 
+#: Objects and lists inside each other in a tool's schema. Templates, grammars and their compilers
+#: go down recursively; no tool that a robot has comes near.
+MAX_SCHEMA_LEVELS = 64
+
 Escape = Callable[[str], str]
 
 
@@ -38,7 +42,7 @@ def tool_dict(tool: Tool, escape_json: Callable[[Any], Any]) -> dict[str, Any]:
     """What a template is told of a tool. Fields of the schema keep the order they came in.
 
     Raises:
-        InvalidArgumentError: The schema is not a JSON object.
+        InvalidArgumentError: The schema is not a JSON object, or nests too deeply.
     """
     try:
         parameters = json.loads(tool.parameters_json or "{}")
@@ -50,12 +54,26 @@ def tool_dict(tool: Tool, escape_json: Callable[[Any], Any]) -> dict[str, Any]:
         raise InvalidArgumentError(
             "the tool's parameters are not a JSON object", field="tools", value=tool.name
         )
+    if _is_deeper(parameters, MAX_SCHEMA_LEVELS):
+        raise InvalidArgumentError(
+            "the tool's parameters nest too deeply",
+            field="tools",
+            value=tool.name,
+            allowed=(f"at most {MAX_SCHEMA_LEVELS} levels",),
+        )
     function = {
         "name": tool.name,
         "description": tool.description,
         "parameters": parameters or {"type": "object", "properties": {}},
     }
     return {"type": "function", "function": escape_json(function)}
+
+
+def _is_deeper(value: Any, num_levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return num_levels == 0 or any(_is_deeper(item, num_levels - 1) for item in items)
 
 
 def pictures(messages: Sequence[Message]) -> list[ImagePart]:

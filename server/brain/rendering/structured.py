@@ -69,12 +69,13 @@ def _bound_white_space(node: Any) -> None:
 
 
 def _check(params: Any) -> None:
+    from vllm.exceptions import VLLMClientError
     from vllm.sampling_params import SamplingParams
     from vllm.v1.structured_output.backend_xgrammar import validate_xgrammar_grammar
 
     try:
         validate_xgrammar_grammar(SamplingParams(structured_outputs=params))
-    except ValueError as error:
+    except (ValueError, VLLMClientError) as error:
         raise InvalidArgumentError(
             f"a tool's schema cannot be turned into a grammar: {error}", field="tools"
         ) from error

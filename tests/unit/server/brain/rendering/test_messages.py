@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from server.brain.interface import Message, TextPart
-from server.brain.rendering.messages import message_dict, with_pictures_behind_results
+import pytest
+
+from robot_sdk.errors import InvalidArgumentError
+from server.brain.interface import Message, TextPart, Tool
+from server.brain.rendering.messages import (
+    MAX_SCHEMA_LEVELS,
+    message_dict,
+    tool_dict,
+    with_pictures_behind_results,
+)
 from tests.unit.server.brain.rendering.tiny import picture, result, user
 
 
@@ -54,3 +62,16 @@ def test_pictures_of_results_move_behind_the_last_of_them_and_nothing_is_lost() 
         result("one"),
         user("and?"),
     ]
+
+
+@pytest.mark.parametrize(("opens", "closes"), [('{"a":', "}"), ('{"a":[', "]}")])
+def test_a_schema_that_nests_too_deeply_is_refused(opens: str, closes: str) -> None:
+    levels = len(closes)
+
+    def schema(num_levels: int) -> Tool:
+        return Tool("t", "", opens * (num_levels // levels) + "1" + closes * (num_levels // levels))
+
+    tool_dict(schema(MAX_SCHEMA_LEVELS), lambda value: value)
+    for num_levels in (MAX_SCHEMA_LEVELS + levels, 900):
+        with pytest.raises(InvalidArgumentError, match="nest too deeply"):
+            tool_dict(schema(num_levels), lambda value: value)

@@ -197,6 +197,13 @@ def test_required_takes_exactly_one_call_that_fits_its_schema(answer: str, fits:
     assert accepts(structured_outputs(parsers(), [LOOK], "required"), answer) is fits
 
 
+@pytest.mark.parametrize("schema", ['{"$ref":"#/nowhere"}', '{"type":"banana"}'])
+def test_a_schema_without_a_grammar_is_refused_with_the_field_named(schema: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot be turned into a grammar") as raised:
+        structured_outputs(parsers(), [Tool("t", "", schema)], "required")
+    assert raised.value.field == "tools"
+
+
 def test_a_call_that_the_grammar_takes_is_read_by_the_parser() -> None:
     assert calls_of(read(parsers(), GOOD)[2]) == [("look", '{"a": "x", "b": 1}')]
 
