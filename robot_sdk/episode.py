@@ -377,7 +377,11 @@ class Episode:
         return stream
 
     def update_state(self, state: RobotState) -> None:
-        """The next heartbeat carries this state. Never blocks; any thread."""
+        """The next heartbeat carries this state. Never blocks; any thread.
+
+        Raises:
+            InvalidArgumentError: A value is of another type, or below 0 where it counts something.
+        """
         if self._lease is not None:
             self._lease.update_state(state)
 

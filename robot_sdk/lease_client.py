@@ -15,7 +15,12 @@ from collections.abc import Callable
 from robot_sdk.api.v1 import common_pb2, episode_pb2
 from robot_sdk.clock import SYSTEM_CLOCK, Clock, to_ns
 from robot_sdk.episode_calls import EpisodeCalls
-from robot_sdk.errors import DeadlineExceededError, RobotSdkError, ServerUnavailableError
+from robot_sdk.errors import (
+    DeadlineExceededError,
+    PersistentError,
+    RobotSdkError,
+    ServerUnavailableError,
+)
 from robot_sdk.lease import (
     DropStream,
     LeaseMachine,
@@ -67,7 +72,7 @@ class LeaseClient:
         self._started_s = clock.now_s()
         self._machine = LeaseMachine(request, self._started_s, connect_timeout_s)
         self._changed = threading.Condition()
-        self._state: RobotState | None = None
+        self._state: episode_pb2.RobotState | None = None
         self._stream: LeaseStream | None = None
         self._stream_id = 0
         self._aborted = False
@@ -159,8 +164,12 @@ class LeaseClient:
         return self._machine.ended
 
     def update_state(self, state: RobotState) -> None:
-        """The next heartbeat carries this. One assignment; never blocks."""
-        self._state = state
+        """The next heartbeat carries this. Never blocks.
+
+        Raises:
+            InvalidArgumentError: A value cannot travel; the last state stays.
+        """
+        self._state = encode_state(state)
 
     def turn_committed(self, next_turn_index: int) -> None:
         """Told to the server when the stream has to be resumed."""
@@ -185,11 +194,8 @@ class LeaseClient:
         if os.getpid() != self._pid:
             return
         deadline_s = self._clock.now_s() + timeout_s
-        state = self._state
         with self._changed:
-            self._machine.request_end(
-                outcome, reason, None if state is None else encode_state(state)
-            )
+            self._machine.request_end(outcome, reason, self._state)
             self._changed.notify_all()
             while not self._machine.is_over:
                 remaining_s = deadline_s - self._clock.now_s()
@@ -226,6 +232,15 @@ class LeaseClient:
         except RobotSdkError as error:  # the client was closed under a running episode
             with self._changed:
                 self._machine.fail(error)
+        except Exception as error:  # noqa: BLE001 - the lease would expire and nobody know why
+            _log.exception("the heartbeat of the episode failed")
+            fault = PersistentError(
+                "the heartbeat of the episode failed in this process: "
+                f"{type(error).__name__}: {error}",
+                hint="the log has the traceback",
+            )
+            with self._changed:
+                self._machine.fail(fault)
         with self._changed:
             reason = self._machine.lost
             stream = self._stream
@@ -279,12 +294,9 @@ class LeaseClient:
         )
 
     def _heartbeat(self, sequence: int, now_s: float) -> episode_pb2.RunRequest:
-        state = self._state
         return episode_pb2.RunRequest(
             heartbeat=episode_pb2.Heartbeat(
-                sequence=sequence,
-                robot_sent_ns=to_ns(now_s),
-                state=None if state is None else encode_state(state),
+                sequence=sequence, robot_sent_ns=to_ns(now_s), state=self._state
             )
         )
 
