@@ -148,7 +148,7 @@ def parse_options(options: Mapping[str, Any]) -> OpenpiOptions:
         InvalidArgumentError: A key is unknown, missing or wrong, by name.
     """
     values = dict(options)
-    given = build_from_table(OpenpiOptions, values, "options", "options")
+    given = build_from_table(OpenpiOptions, values, "table", "options")
     if given.recipe:
         recipe = load_recipe(given.recipe)
         rest = {name: getattr(recipe, name) for name in _OF_RECIPE if name not in values}
