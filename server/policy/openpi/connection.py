@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from robot_sdk.backoff import Backoff
@@ -21,6 +21,8 @@ from server.policy.openpi.translation import remote_failure
 _log = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT_S = 1.0
+#: Of what a remote server says, in the log (its traceback) and in an error that goes to robots.
+_MAX_LOGGED_CHARACTERS, _MAX_TOLD_CHARACTERS = 20_000, 300
 
 
 class Connection:
@@ -77,6 +79,10 @@ class Connection:
         """
         data = codec.encode(observation)
         self.open()
+        if not self._is_quiet():
+            # Nothing has been sent yet, so nothing is lost by it.
+            self.close()
+            self.open()
         socket = self._socket
         assert socket is not None
         try:
@@ -90,11 +96,13 @@ class Connection:
                 field="options.timeout_s",
                 value=f"{self._options.timeout_s:g} s",
             ) from None
-        except (ConnectionClosed, OSError) as error:
+        except (WebSocketException, OSError, EOFError, UnicodeDecodeError) as error:
             self.close()
             raise self._unavailable(f"it broke off in mid-inference: {error}") from error
         if isinstance(reply, str):
-            _log.error("the policy server failed: %s", self._redacted(reply))
+            _log.error(
+                "the policy server failed: %s", self._redacted(reply[:_MAX_LOGGED_CHARACTERS])
+            )
             self.close()
             raise remote_failure(self._redacted(reply))
         try:
@@ -102,7 +110,8 @@ class Connection:
         except codec.CodecError as error:
             self.close()
             raise BadModelOutputError(
-                "the policy server sent something that is no openpi message", value=str(error)
+                "the policy server sent something that is no openpi message",
+                value=str(error)[:_MAX_TOLD_CHARACTERS],
             ) from error
 
     def close(self) -> None:
@@ -114,6 +123,18 @@ class Connection:
             self._resources.close()
         except (OSError, WebSocketException):
             _log.debug("closing a broken connection", exc_info=True)
+
+    def _is_quiet(self) -> bool:
+        """Nothing has come. What has would be taken for the answer of the next observation."""
+        assert self._socket is not None
+        try:
+            self._socket.recv(0)
+        except TimeoutError:
+            return True
+        except (WebSocketException, OSError, EOFError, UnicodeDecodeError):
+            return False
+        _log.warning("the policy server sent a message that answers nothing; connecting anew")
+        return False
 
     def _connected(self) -> ClientConnection:
         options = self._options

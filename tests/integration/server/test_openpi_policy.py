@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from websockets.sync.server import ServerConnection
 
 from robot_sdk.api.v1 import policy_pb2
 from robot_sdk.clock import SYSTEM_CLOCK
@@ -263,6 +265,51 @@ def test_a4_one_answer_that_is_too_late_does_not_become_that_of_the_next_observa
     assert isinstance(error, WorkerUnavailableError)
     assert "timeout_s" in str(error)
     np.testing.assert_allclose(actions(chunks), late, atol=1e-7)
+
+
+def test_a_second_answer_does_not_become_that_of_the_next_observation(
+    remote: FakeOpenpiServer, chunks_on: Callable[..., Chunks]
+) -> None:
+    def twice(connection: ServerConnection, observation: dict[str, Any]) -> None:
+        connection.send(pack({"actions": rows()}))
+        connection.send(pack({"actions": rows() * 0.0 + 0.99}))
+
+    remote.will(twice)
+    chunks = chunks_on(remote.url)
+    observe(chunks, 1)
+    first = actions(chunks)
+    # Longer than a message needs on loopback; were it too short, the test would see less.
+    SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 0.3)
+    observe(chunks, 2)
+
+    np.testing.assert_allclose(first, rows(), atol=1e-7)
+    np.testing.assert_allclose(actions(chunks), rows(), atol=1e-7)
+
+
+def test_a_message_that_never_ends_costs_its_observation_and_no_more(
+    remote: FakeOpenpiServer, chunks_on: Callable[..., Chunks]
+) -> None:
+    def endless(connection: ServerConnection, observation: dict[str, Any]) -> None:
+        connection.send(b"x" for _ in range(200_000))
+
+    remote.will(endless)
+    chunks = chunks_on(remote.url, "timeout_s = 5.0")
+    observe(chunks, 1)
+    error = failure(chunks)
+    observe(chunks, 2)
+
+    assert isinstance(error, WorkerUnavailableError)
+    np.testing.assert_allclose(actions(chunks), rows(), atol=1e-7)
+
+
+def test_what_is_told_of_a_broken_message_is_short(
+    remote: FakeOpenpiServer, chunks_on: Callable[..., Chunks]
+) -> None:
+    dtype = b"f4," * 100_000
+    remote.will(saying(msgspec.msgpack.encode({"a": {b"__ndarray__": True, b"dtype": dtype}})))
+    chunks = chunks_on(remote.url)
+    observe(chunks, 1)
+    assert len(str(failure(chunks))) < 1_000
 
 
 def test_when_the_server_falls_silent_the_rest_of_the_batch_does_not_wait_as_long_again(
