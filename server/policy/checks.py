@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -15,11 +16,62 @@ from robot_sdk.errors import (
 )
 from robot_sdk.spec import ObservationKey, PolicySpec
 from robot_sdk.tensors import decode_tensor
+from server.core.batching import HIGHEST_CONTROL_HZ, LOWEST_CONTROL_HZ
 from server.policy.interface import PolicyInput
 from server.policy.pictures import decode_picture
 
 #: How far outside a limit float rounding may put an action, relative to the limit.
 _LIMIT_TOLERANCE = 1e-5
+
+
+def check_spec(spec: PolicySpec) -> None:
+    """Refuse a policy that contradicts itself while it is loaded, not when the first robot asks.
+
+    Raises:
+        InvalidArgumentError: Names the part of the spec, what it says and what is allowed.
+    """
+    rules: list[tuple[str, object, bool, str]] = [
+        ("action_dimensions", "none", bool(spec.action_dimensions), "at least one"),
+        (
+            "control_hz",
+            spec.control_hz,
+            LOWEST_CONTROL_HZ <= spec.control_hz <= HIGHEST_CONTROL_HZ,
+            f"{LOWEST_CONTROL_HZ:g} to {HIGHEST_CONTROL_HZ:g}",
+        ),
+        ("horizon", spec.horizon, spec.horizon >= 1, "1 or more"),
+        (
+            "executed_steps",
+            spec.executed_steps,
+            1 <= spec.executed_steps <= spec.horizon,
+            f"1 to the horizon ({spec.horizon})",
+        ),
+    ]
+    names = [key.name for key in spec.observation_keys]
+    rules.append(("observation_keys", names, len(set(names)) == len(names), "each once"))
+    for key in spec.observation_keys:
+        fits = all(length >= 0 for length in key.shape)
+        rules.append(
+            (f"observation_keys: {key.name}", key.shape, fits, "lengths of 0 (any) or more")
+        )
+    for row in spec.action_dimensions:
+        lower = -math.inf if row.minimum is None else row.minimum
+        upper = math.inf if row.maximum is None else row.maximum
+        limits = f"{lower:g}..{upper:g}"
+        rules.append((f"action_dimensions: {row.name}", limits, lower < upper, "minimum < maximum"))
+    for group in spec.action_groups:
+        fits = 0 <= group.start < group.start + group.size <= spec.action_dim
+        place = f"start {group.start}, size {group.size}"
+        rules.append(
+            (f"action_groups: {group.name}", place, fits, f"within {spec.action_dim} dimensions")
+        )
+    for field, value, holds, allowed in rules:
+        if not holds:
+            raise InvalidArgumentError(
+                f"the specification of policy {spec.name} contradicts itself",
+                field=field,
+                value=value,
+                allowed=(allowed,),
+            )
 
 
 def check_keys(spec: PolicySpec, offered: Collection[str]) -> None:

@@ -21,7 +21,7 @@ from robot_sdk.errors import (
 from robot_sdk.report_limiter import ReportLimiter
 from robot_sdk.spec import PolicySpec
 from robot_sdk.tensors import encode_tensor
-from server.policy.checks import check_actions, decode_observation
+from server.policy.checks import check_actions, check_spec, decode_observation
 from server.policy.interface import Policy, PolicyInput, PolicyOutput
 from server.policy.out_of_memory import is_out_of_memory
 
@@ -84,10 +84,14 @@ class PolicyHost:
         policy: The model.
         name: Configured name; replaces the one in the policy's own spec.
         added_latency_s: Delay added to every inference.
+
+    Raises:
+        InvalidArgumentError: The policy's spec contradicts itself.
     """
 
     def __init__(self, policy: Policy, name: str, added_latency_s: float, clock: Clock) -> None:
         self.spec: PolicySpec = replace(policy.spec, name=name)
+        check_spec(self.spec)
         self._policy = policy
         self._added_latency_s = added_latency_s
         self._clock = clock

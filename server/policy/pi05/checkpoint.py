@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from server.policy.pi05.weight_names import (
 
 _FILE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+#: Number formats that weights may have, as safetensors calls them. Whole numbers and 8-bit formats
+#: need scales that π0.5's layers know nothing of.
+_FORMATS = ("F64", "F32", "F16", "BF16")
 
 
 def load_model(
@@ -74,6 +78,9 @@ class _Entry:
     def shape(self) -> tuple[int, ...]:
         return tuple(self.file.get_slice(self.name).get_shape())
 
+    def number_format(self) -> str:
+        return str(self.file.get_slice(self.name).get_dtype())
+
     def read(self) -> torch.Tensor:
         tensor: torch.Tensor = self.file.get_tensor(self.name)
         return tensor
@@ -89,6 +96,9 @@ def _open(path: Path) -> Iterator[dict[str, _Entry]]:
             except (OSError, SafetensorError) as error:
                 raise _refuse(part, f"a file that cannot be read ({error})", "") from error
             names: list[str] = file.keys()
+            again = [name for name in names if name in entries]
+            if again:
+                raise _refuse(part, "weights that another part has too", shorten(again))
             entries.update({name: _Entry(file, name) for name in names})
         yield entries
 
@@ -108,9 +118,9 @@ def _parts(path: Path) -> list[Path]:
         )
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+        return [path / name for name in names]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise _refuse(index, f"an index that cannot be read ({error!r})", "") from error
-    return [path / name for name in names]
 
 
 def _chosen(
@@ -124,6 +134,12 @@ def _chosen(
         if ours in wanted and not (ours == EMBEDDING and ours in chosen and "lm_head" in name):
             chosen[ours] = entry
     return chosen
+
+
+def _told_twice(entries: Mapping[str, _Entry]) -> list[str]:
+    """Weights that are there by the names of both projects, tied embeddings aside."""
+    ours = Counter(our_name(name) for name in entries if "lm_head" not in name)
+    return sorted(public_name(name) for name, count in ours.items() if count > 1)
 
 
 def _check(
@@ -144,6 +160,16 @@ def _check(
     ]
     if extra:
         problems.append(f"unknown: {shorten(extra)}")
+    twice = _told_twice(entries)
+    if twice:
+        problems.append(f"there twice by different names: {shorten(twice)}")
+    odd = [
+        f"{name} is {entry.number_format()}"
+        for name, entry in entries.items()
+        if our_name(name) in wanted and entry.number_format() not in _FORMATS
+    ]
+    if odd:
+        problems.append(f"not in one of the formats {', '.join(_FORMATS)}: {shorten(odd)}")
     mismatched = []
     for name, entry in entries.items():
         expected = wanted.get(our_name(name)) or unused.get(normal_unused_name(name))

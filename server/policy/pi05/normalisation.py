@@ -105,7 +105,12 @@ def load_normaliser(
                 f"{quantity} has no {field}, which normalisation by {method} needs",
                 sorted(found),
             )
-        values = np.asarray(found[field], dtype=np.float64)
+        try:
+            values = np.asarray(found[field], dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            raise _error(
+                path, f"{field} of {quantity} holds no numbers ({error})", [f"{width} numbers"]
+            ) from error
         if values.ndim != 1 or len(values) < width or not np.isfinite(values[:width]).all():
             raise _error(
                 path,
@@ -114,7 +119,16 @@ def load_normaliser(
                 [f"{width} finite numbers"],
             )
         marks.append(values[:width])
-    return make_normaliser(method, marks[0], marks[1], epsilon)
+    normaliser = make_normaliser(method, marks[0], marks[1], epsilon)
+    if not (normaliser.scale > 0).all():
+        # A negative spread would turn a dimension round, and one of zero has no way back.
+        raise _error(
+            path,
+            f"the spread of {quantity} is not above 0 in dimension "
+            f"{int(np.argmin(normaliser.scale > 0))}",
+            [f"{_FIELDS[method][1]} that gives each dimension a spread"],
+        )
+    return normaliser
 
 
 def _find(tree: Mapping[str, Any], quantity: Quantity, path: Path) -> Mapping[str, Any]:
@@ -130,7 +144,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         if path.suffix == ".safetensors":
             return _nest(path)
         tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _error(path, f"the file cannot be read ({error})") from error
     if isinstance(tree, Mapping):
         inner = tree.get("norm_stats", tree)

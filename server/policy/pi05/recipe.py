@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from pathlib import Path
 
 from robot_sdk.errors import InvalidArgumentError, nearest
 from robot_sdk.spec import ActionDimension, ActionGroup, ActionMode, ObservationKey, PolicySpec
+from server.policy.checks import check_spec
 from server.policy.pi05.normalisation import Method
 from server.policy.pi05.tables import build_from_table, wrong
 
 FORMAT = "pi05-recipe/1"
 _FOLDER = Path(__file__).with_name("recipes")
+#: Far beyond any checkpoint, and little enough not to fill a memory before that is noticed.
+_MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,7 @@ def load_recipe(name_or_path: str) -> Recipe:
         )
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise wrong(path.name, f"cannot be read ({error})", "recipe") from error
     return parse_recipe(tree, path.name)
 
@@ -233,21 +237,33 @@ def _check(recipe: Recipe, origin: str) -> None:
             "text with {task} and, if the state is told, {state}",
         ),
         ("state", bool(recipe.state) or not recipe.state_in_prompt, "what {state} stands for"),
-        ("max_prompt_tokens", recipe.max_prompt_tokens >= 1, "1 or more"),
-        ("normalisation_epsilon", recipe.normalisation_epsilon >= 0, "0 or more"),
-        ("horizon", recipe.horizon >= 1, "1 or more"),
+        ("state", all(part.width >= 1 for part in recipe.state), "widths of 1 or more"),
+        ("max_prompt_tokens", 1 <= recipe.max_prompt_tokens <= _MOST, f"1 to {_MOST}"),
+        (
+            "normalisation_epsilon",
+            0 <= recipe.normalisation_epsilon < math.inf,
+            "0 or more",
+        ),
+        ("horizon", 1 <= recipe.horizon <= _MOST, f"1 to {_MOST}"),
         ("executed_steps", 1 <= recipe.executed_steps <= recipe.horizon, "1 to the horizon"),
-        ("num_flow_steps", recipe.num_flow_steps >= 1, "1 or more"),
+        ("num_flow_steps", 1 <= recipe.num_flow_steps <= _MOST, f"1 to {_MOST}"),
         ("control_hz", recipe.control_hz > 0, "more than 0"),
     )
     for field, holds, allowed in rules:
         if not holds:
             found = f"is {getattr(recipe, field)!r}"
             raise wrong(f"{origin}: {field}", found, "recipe", (allowed,))
+    check_spec(recipe.spec())
 
 
 def _fields(template: str) -> set[str]:
     try:
-        return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+        parts = list(string.Formatter().parse(template))
+        # What stands behind a name ({task:>9}, {task!r}) is none of what can be declared.
+        return {
+            f"{name}{':' + spec if spec else ''}{'!' + kind if kind else ''}"
+            for _, name, spec, kind in parts
+            if name is not None
+        }
     except ValueError:
         return set()

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 
 from robot_sdk.api.v1 import policy_pb2
-from robot_sdk.errors import BadModelOutputError, ObservationMismatchError
+from robot_sdk.errors import BadModelOutputError, InvalidArgumentError, ObservationMismatchError
 from robot_sdk.images import encode_image
-from robot_sdk.spec import ActionDimension, ObservationKey, PolicySpec
+from robot_sdk.spec import ActionDimension, ActionGroup, ObservationKey, PolicySpec
 from robot_sdk.tensors import encode_tensor
 from server.policy import checks
-from server.policy.checks import check_actions, check_keys, decode_observation
+from server.policy.checks import check_actions, check_keys, check_spec, decode_observation
 
 SPEC = PolicySpec(
     name="p",
@@ -46,6 +49,38 @@ def test_an_observation_becomes_named_arrays() -> None:
     assert set(made.tensors) == {"state", "extra"}
     assert made.images["images/a"].shape == (4, 6, 3)
     assert made.committed_actions is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"action_dimensions": ()}, "action_dimensions"),
+        ({"control_hz": float("nan")}, "control_hz"),
+        ({"control_hz": 0.0}, "control_hz"),
+        ({"control_hz": 1e-300}, "control_hz"),
+        ({"horizon": 0}, "horizon"),
+        ({"executed_steps": 4}, "executed_steps"),
+        ({"executed_steps": 0}, "executed_steps"),
+        ({"observation_keys": (ObservationKey("s", "float32", (-1,)),)}, "observation_keys: s"),
+        ({"observation_keys": (ObservationKey("s", "float32", (1,)),) * 2}, "observation_keys"),
+        ({"action_groups": (ActionGroup("arm", 1, 2),)}, "action_groups: arm"),
+        ({"action_groups": (ActionGroup("arm", -1, 1),)}, "action_groups: arm"),
+        *(
+            (
+                {"action_dimensions": (ActionDimension("x", "m", "world", "delta", *limits),)},
+                "action_dimensions: x",
+            )
+            for limits in ((1.0, -1.0), (0.0, 0.0), (float("nan"), 1.0), (0.0, float("nan")))
+        ),
+    ],
+)
+def test_a_spec_that_contradicts_itself_is_refused_by_the_name_of_its_part(
+    changes: dict[str, Any], field: str
+) -> None:
+    check_spec(SPEC)
+    with pytest.raises(InvalidArgumentError, match="contradicts itself") as refused:
+        check_spec(dataclasses.replace(SPEC, **changes))
+    assert refused.value.field == field
 
 
 def test_keys_that_the_spec_does_not_name_are_left_out() -> None:

@@ -189,6 +189,46 @@ def test_weights_that_are_not_finite_are_refused_by_name(tmp_path: Path) -> None
         load(written(tmp_path / "model.safetensors", state))
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.float8_e4m3fn])
+def test_weights_in_a_format_that_needs_scales_are_refused_by_name(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    state = openpi_state()
+    state["action_out_proj.bias"] = state["action_out_proj.bias"].to(dtype)
+
+    with pytest.raises(InvalidArgumentError, match=r"not in one of .*action_out_proj\.bias is"):
+        load(written(tmp_path / "model.safetensors", state))
+
+
+def test_a_weight_that_is_there_by_two_names_is_refused(tmp_path: Path) -> None:
+    state = openpi_state()
+    state["model.action_out_proj.bias"] = state["action_out_proj.bias"] + 1.0
+
+    with pytest.raises(InvalidArgumentError, match=r"twice by .*: action_out_proj\.bias"):
+        load(written(tmp_path / "model.safetensors", state))
+
+
+def test_a_weight_that_is_in_two_parts_is_refused(tmp_path: Path) -> None:
+    state = openpi_state()
+    written(tmp_path / "a.safetensors", state)
+    written(tmp_path / "b.safetensors", {EMBEDDING: state[EMBEDDING] + 1.0})
+    index = {"weight_map": {"one": "a.safetensors", "two": "b.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    with pytest.raises(InvalidArgumentError, match="that another part has too"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "index", ["[]", "{", '{"weight_map": {"a": 1}}', '{"weight_map": {"a": []}}', "[" * 100_000]
+)
+def test_an_index_that_is_none_is_refused(tmp_path: Path, index: str) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+
+    with pytest.raises(InvalidArgumentError, match="an index that cannot be read"):
+        load(tmp_path)
+
+
 def test_no_checkpoint_and_a_broken_one_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"not weights")
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,16 +97,23 @@ def test_files_of_both_projects_say_the_same(tmp_path: Path, method: Method) -> 
         ({"mean": [0.0] * 3, "std": [1.0] * 3}, "state has no q01"),
         ({"q01": [0.0] * 2, "q99": [1.0] * 2}, "allowed: 3 finite numbers"),
         ({"q01": [0.0, float("nan"), 0.0], "q99": [1.0] * 3}, "allowed: 3 finite numbers"),
+        ({"q01": ["a"] * 3, "q99": [1.0] * 3}, "q01 of state holds no numbers"),
+        ({"q01": [[1.0], [1.0, 2.0]], "q99": [1.0] * 3}, "q01 of state holds no numbers"),
+        ({"q01": {}, "q99": [1.0] * 3}, "q01 of state holds no numbers"),
+        ({"q01": [0.0, 1.0, 0.0], "q99": [1.0, 0.0, 1.0]}, "not above 0 in dimension 1"),
+        ({"q01": [0.0, 0.0, 1.0], "q99": [1.0, 1.0, 1.0]}, "not above 0 in dimension 2"),
     ],
 )
 def test_statistics_that_do_not_do_are_refused_by_name(
-    tmp_path: Path, stats: dict[str, list[float]], message: str
+    tmp_path: Path, stats: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         load_normaliser(openpi_file(tmp_path, stats), "state", "quantile", 3, 0.0)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"norm_stats": 3}', '{"rewards": {}}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"norm_stats": 3}', '{"rewards": {}}', "[" * 100_000]
+)
 def test_a_file_without_statistics_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "norm_stats.json"
     path.write_text(content)

@@ -91,7 +91,15 @@ def test_an_unknown_name_lists_those_there_are() -> None:
         ({"cameras": "front"}, "cameras is 'front'; allowed: a list"),
         ({"action": [3]}, r"action\[0\] is 3; allowed: a table"),
         ({"prompt_template": "Do {what}"}, "prompt_template is 'Do {what}'"),
+        ({"prompt_template": "{task:>99999999}"}, "prompt_template is '{task:>99999999}'"),
+        ({"prompt_template": "{task!x}"}, "prompt_template is '{task!x}'"),
         ({"prompt_template": "no task"}, "prompt_template is 'no task'"),
+        ({"state": [{"key": "s", "width": 0}]}, "state is .*; allowed: widths of 1 or more"),
+        ({"horizon": 10**12}, "horizon is 1000000000000; allowed: 1 to 10000"),
+        ({"num_flow_steps": 10**9}, "num_flow_steps is 1000000000; allowed: 1 to 10000"),
+        ({"max_prompt_tokens": 10**12}, "max_prompt_tokens is .*; allowed: 1 to 10000"),
+        ({"normalisation_epsilon": float("inf")}, "normalisation_epsilon is inf"),
+        ({"control_hz": float("inf")}, "control_hz: .* contradicts itself"),
         ({"prompt_template": "{task} {state}", "state": []}, "state is .*; allowed: what {state}"),
     ],
 )
@@ -108,7 +116,7 @@ def test_a_missing_field_is_named() -> None:
         parse_recipe(incomplete, "mine.json")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "3"])
+@pytest.mark.parametrize("content", ["", "[]", "3", "[" * 100_000])
 def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "mine.json"
     path.write_text(content)
