@@ -1,8 +1,8 @@
 """The conversation of one episode: append-only, kept on the server.
 
-New messages are first checked against what is there (`Transcript.extend` returns the longer
-conversation without changing anything) and appended only at the commit of their turn, together
-with the answer. Bytes of a picture are kept once, however often it is shown.
+New messages are first checked against what is there (`Transcript.draft`, which changes nothing) and
+appended only at the commit of their turn, together with the answer. Bytes of a picture are kept
+once, however often it is shown.
 """
 
 from __future__ import annotations

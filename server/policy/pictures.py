@@ -36,7 +36,7 @@ def decode_picture(image: common_pb2.Image, name: str) -> NDArray[np.uint8]:
     except ImportError as error:
         raise MissingExtraError(
             f"{name} is a JPEG or PNG and Pillow is not installed",
-            hint="pip install 'robot-sdk[server]'",
+            hint="pip install -e '.[server]'",
         ) from error
     try:
         with Image.open(io.BytesIO(image.data)) as picture:

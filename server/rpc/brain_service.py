@@ -400,12 +400,19 @@ def _sampling(sampling: brain_pb2.Sampling) -> Sampling:
         raise InvalidArgumentError(
             "top_p is a share", field="sampling.top_p", value=top_p, allowed=("> 0 and <= 1",)
         )
+    has_bound = sampling.HasField("max_output_tokens")
+    max_output_tokens = sampling.max_output_tokens if has_bound else None
+    if max_output_tokens == 0:
+        raise InvalidArgumentError(
+            "an answer without a token is none",
+            field="sampling.max_output_tokens",
+            value=0,
+            allowed=(">= 1", "absent: the server's configuration decides"),
+        )
     return Sampling(
         temperature=temperature,
         top_p=top_p,
-        max_output_tokens=(
-            sampling.max_output_tokens if sampling.HasField("max_output_tokens") else None
-        ),
+        max_output_tokens=max_output_tokens,
         seed=sampling.seed if sampling.HasField("seed") else None,
     )
 

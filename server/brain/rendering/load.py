@@ -77,7 +77,7 @@ def _transformers() -> tuple[Any, Any, Any]:
     except ImportError as error:
         raise MissingExtraError(
             "rendering a model's prompts needs transformers",
-            hint='pip install "robot-sdk[vllm]"',
+            hint="pip install -e '.[vllm]'",
         ) from error
     return AutoConfig, AutoProcessor, AutoTokenizer
 

@@ -191,7 +191,7 @@ def _parser_class(tokenizer: Any, tool_parser: str, reasoning_parser: str) -> An
         from vllm.tool_parsers import ToolParserManager
     except ImportError as error:
         raise MissingExtraError(
-            "reading tool calls needs vLLM", hint='pip install "robot-sdk[vllm]"'
+            "reading tool calls needs vLLM", hint="pip install -e '.[vllm]'"
         ) from error
     _check_name("tool_parser", tool_parser, ToolParserManager.list_registered())
     _check_name("reasoning_parser", reasoning_parser, ReasoningParserManager.list_registered())

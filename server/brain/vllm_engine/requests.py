@@ -52,7 +52,8 @@ def sampling_arguments(
         value = getattr(defaults, name) if value is None else value
         if value is not None:
             arguments[name] = value
-    wanted = sampling.max_output_tokens or defaults.max_output_tokens
+    wanted = sampling.max_output_tokens
+    wanted = defaults.max_output_tokens if wanted is None else wanted
     arguments["max_tokens"] = min(wanted, room_tokens)
     if sampling.seed is not None:
         arguments["seed"] = sampling.seed

@@ -134,6 +134,20 @@ def test_a_time_that_is_no_number_is_refused(echo: Robot, field: str) -> None:
     assert echo.decide(0, [user("hello")]).rest()[-1].done.turn_index == 0
 
 
+def test_sampling_that_no_model_can_follow_is_refused_by_name(echo: Robot) -> None:
+    for field, value in (
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("top_p", 0.0),
+        ("max_output_tokens", 0),
+    ):
+        sampling = brain_pb2.Sampling(**{field: value})
+        with pytest.raises(InvalidArgumentError, match=f"sampling.{field}"):
+            echo.decide(0, [user("hello")], sampling=sampling).rest()
+
+    assert echo.decide(0, [user("hello")]).rest()[-1].done.turn_index == 0
+
+
 def test_a_message_of_too_many_parts_is_refused(echo: Robot) -> None:
     message = user("hello")
     message.parts.extend([brain_pb2.ContentPart(text="a")] * 1024)
