@@ -142,6 +142,7 @@ def test_a_turn_is_a_miss_exactly_if_it_found_less_than_it_would_have_found_undi
     crowded = play(visits, small_pool, num_state_groups, retention_tokens)
     lost: Counter[bool] = Counter()
     for healthy, turn in zip(undisturbed, crowded, strict=True):
+        assert healthy.outcome is not PrefixOutcome.MISS
         if healthy.outcome is not PrefixOutcome.HIT:
             assert turn.outcome is healthy.outcome
             continue
