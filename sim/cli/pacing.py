@@ -40,9 +40,13 @@ from robot_sdk.running_episode import RunningEpisode
 from robot_sdk.telemetry import attributes, no_telemetry
 from server.core.batching import STUDY_TABLE
 from server.launch.server_process import ServerProcess
+from sim.cli.output import why_unusable
 from sim.cli.result_file import machine
 
-EXIT_CODES = "exit codes: 0 all cases ran; 1 one could not be run to its end; 2 wrong arguments."
+EXIT_CODES = (
+    "exit codes: 0 all cases ran; 1 one could not be run to its end; 2 wrong arguments; "
+    "130 interrupted, cases that had ended are kept."
+)
 
 _POLICY = "table"
 _FACTORY = "server.policy.table_policy:TablePolicy"
@@ -153,6 +157,12 @@ def run(args: argparse.Namespace) -> int:
         if not 0 < getattr(args, name) < float("inf"):
             print(f"error: --{name} is {getattr(args, name)}; it must be above 0", file=sys.stderr)
             return 2
+    problem = None if args.json is None else why_unusable(args.json.parent)
+    if args.json is not None and args.json.is_dir():
+        problem = f"{args.json} is a folder"
+    if problem is not None:
+        print(f"error: --json: {problem}", file=sys.stderr)
+        return 2
     cases = _cases(args)
     rows: list[dict[str, Any]] = []
     result = {
@@ -170,8 +180,10 @@ def run(args: argparse.Namespace) -> int:
         except RobotSdkError as error:
             print(f"error: {error}", file=sys.stderr)
             status = 1
+        except KeyboardInterrupt:
+            print("interrupted; the case that ran is not counted", file=sys.stderr)
+            return 130
         if args.json is not None:
-            args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_text(json.dumps(result, indent=1) + "\n")
     return status
 
@@ -234,11 +246,12 @@ def _run_fleet(target: str, args: argparse.Namespace, case: Case) -> list[RobotR
     delays_s = [chance.random() * _START_SPREAD_S for _ in range(args.robots)]
     rows: list[RobotRow | None] = [None] * args.robots
     errors: list[BaseException] = []
+    stopping = threading.Event()
 
     def drive(index: int) -> None:
         try:
             SYSTEM_CLOCK.sleep_until(begin_s + delays_s[index])
-            rows[index] = _run_robot(target, args, case, index)
+            rows[index] = _run_robot(target, args, case, index, stopping)
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
             errors.append(error)
 
@@ -253,19 +266,32 @@ def _run_fleet(target: str, args: argparse.Namespace, case: Case) -> list[RobotR
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        # Their server is still there, so they end at their next tick instead of holding without it.
+        stopping.set()
+        for thread in threads:
+            thread.join()
+        raise
     if errors:
         raise errors[0]
     return [row for row in rows if row is not None]
 
 
-def _run_robot(target: str, args: argparse.Namespace, case: Case, index: int) -> RobotRow:
+def _run_robot(
+    target: str, args: argparse.Namespace, case: Case, index: int, stopping: threading.Event
+) -> RobotRow:
     robot = NumberedRobot(args.hz, index)
     keys = (_STATE_KEY, *_IMAGE_KEYS) if case.images else (_STATE_KEY,)
     with robot_sdk.connect(target) as client, _running(client, robot, f"robot-{index}") as running:
         report = running.run_policy(
-            _POLICY, "go", max_steps=round(args.seconds * args.hz), observation_keys=keys
+            _POLICY,
+            "go",
+            max_steps=max(1, round(args.seconds * args.hz)),
+            observation_keys=keys,
+            stop_when=lambda _: True if stopping.is_set() else None,
         )
         state = running.state
     assert isinstance(report.result, PolicyResult)

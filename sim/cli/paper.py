@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 
 from robot_sdk.clock import SYSTEM_CLOCK
+from sim.cli.output import why_unusable
 from sim.paper.case import Workplace
 from sim.paper.registry import all_cases
 
-EXIT_CODES = "exit codes: 0 all cases were made; 2 wrong arguments."
+EXIT_CODES = "exit codes: 0 all cases were made; 2 wrong arguments; 130 interrupted."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +40,20 @@ def run(args: argparse.Namespace) -> int:
         for name, case in cases.items():
             print(f"{name:20} {case.minutes:4.0f} min  {case.title}")
         return 0
-    args.out.mkdir(parents=True, exist_ok=True)
+    problem = why_unusable(args.out)
+    if problem is not None:
+        print(f"error: --out: {problem}")
+        return 2
     for name in args.case or cases:
         case = cases[name]
         print(f"{name}: {case.title} (about {case.minutes:.0f} min)", flush=True)
         started_s = SYSTEM_CLOCK.now_s()
-        case.run(Workplace(args.out, args.processes, lambda text: print(f"  {text}", flush=True)))
+        try:
+            case.run(
+                Workplace(args.out, args.processes, lambda text: print(f"  {text}", flush=True))
+            )
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted; what it was to leave is not complete", flush=True)
+            return 130
         print(f"{name}: done in {(SYSTEM_CLOCK.now_s() - started_s) / 60:.1f} min", flush=True)
     return 0

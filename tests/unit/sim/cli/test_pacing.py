@@ -50,6 +50,17 @@ def test_numbers_that_make_no_fleet_are_named(
     assert f"{word.partition('=')[0]} is " in capsys.readouterr().err
 
 
+def test_a_result_that_cannot_be_written_is_told_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert pacing.run(arguments("--json", str(tmp_path / "file" / "result.json"))) == 2
+    assert pacing.run(arguments("--json", str(tmp_path))) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert "cannot write into" in told[0]
+    assert "is a folder" in told[1]
+
+
 def test_actions_that_repeat_or_go_back_are_counted() -> None:
     robot = NumberedRobot(20.0, seed=0)
     for number in (3, 4, 7, 7, 5, 8):
