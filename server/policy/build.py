@@ -80,7 +80,7 @@ def _table(name: str, section: PolicySection) -> LatencyTable | None:
         raise ConfigError(
             f"{key}: cannot read {section.latency_table}: {error.strerror}"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{key}: {section.latency_table} is no latency table: {error}") from error
     if table.largest_batch < section.max_batch:
         raise ConfigError(

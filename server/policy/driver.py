@@ -96,7 +96,9 @@ class _Worker:
 
     @property
     def is_free(self) -> bool:
-        return self.supervisor.state is WorkerState.READY and not self.running
+        # One that is being killed answers a last time at most; a new batch would die with it.
+        is_ready = self.supervisor.state is WorkerState.READY
+        return is_ready and not self.running and not self.is_overdue
 
 
 @dataclass

@@ -333,6 +333,40 @@ def test_with_no_worker_left_what_waits_fails_with_the_time_to_come_back() -> No
     play(script)
 
 
+def test_a_worker_that_answers_while_it_is_being_killed_gets_no_new_batch() -> None:
+    def script(tier: Tier) -> None:
+        streams = [tier.open() for _ in range(2)]
+        tier.submit(streams[0])
+        tier.submit(streams[1])
+        tier.clock.advance(5.1)
+        tier.driver.step()
+        assert tier.workers[0].num_kills == 1
+        tier.workers[0].finish()
+        assert tier.batches() == [1]
+        tier.workers[0].die()
+        tier.workers[0].get_ready()
+        tier.submit(streams[0], sequence=2)
+        assert len(tier.batches()) == 2
+
+    play(script)
+
+
+def test_a_stream_closed_while_its_observation_is_in_a_batch_hears_nothing_more() -> None:
+    def script(tier: Tier) -> None:
+        gone, stays = tier.open(), tier.open()
+        tier.submit(gone)
+        tier.submit(stays)
+        tier.driver.close_stream(gone)
+        tier.workers[0].finish()
+        assert tier.answers == []
+        assert tier.batches() == [1, 1]
+        tier.workers[0].finish()
+        assert [answer.sequence for answer in tier.answers] == [1]
+        assert (tier.driver.num_running, tier.driver.num_waiting) == (0, 0)
+
+    play(script)
+
+
 def test_a_refused_stream_beside_another_is_told_a_rate_that_fits() -> None:
     def script(tier: Tier) -> None:
         tier.open()
