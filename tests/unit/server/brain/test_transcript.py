@@ -161,6 +161,19 @@ def test_a_conversation_that_would_become_too_long_is_refused_and_stays_as_it_wa
     assert len(transcript.messages) == 4
 
 
+def test_pictures_of_an_episode_are_bounded_and_a_known_one_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transcript_module, "MAX_KEPT_PICTURE_BYTES", 3 * 28 * 28 * 3)
+    transcript = Transcript()
+    pictures = [np.full((28, 28, 3), shade, np.uint8) for shade in range(4)]
+    for turn, picture in enumerate([*pictures[:3], pictures[0]]):
+        transcript.append(transcript.draft(turn, [user("look", picture)], []), ANSWER)
+
+    with pytest.raises(ContextLimitError, match="at most 7056 bytes of pictures"):
+        transcript.draft(4, [user("look", pictures[3])], [])
+
+
 def png_head(height: int, width: int, number: int = 0) -> brain_pb2.Message:
     """A PNG as far as its size: what says how much memory it becomes."""
     data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIII", 13, b"IHDR", width, height, number)
