@@ -15,6 +15,9 @@ from server.brain.interface import Event, Finished, Reasoning, Text, Timing, Tok
 
 _FINISH_REASONS = ("stop", "length", "aborted")
 _MAX_COUNT = 2**32 - 1
+#: Of one turn. A model that has lost its way writes the start of a call again and again; each is a
+#: message of its own to the robot, which must answer every one.
+MAX_TOOL_CALLS = 128
 
 
 def check_event(event: Event) -> None:
@@ -37,6 +40,21 @@ def check_event(event: Event) -> None:
         _check_timing(event.timing)
     else:
         raise _wrong("event", event, ("Text", "Reasoning", "ToolCall", "Finished"))
+
+
+def check_num_calls(num_calls: int) -> None:
+    """Pass a turn with so many calls.
+
+    Raises:
+        BadModelOutputError: More than MAX_TOOL_CALLS.
+    """
+    if num_calls > MAX_TOOL_CALLS:
+        raise BadModelOutputError(
+            "the model calls too many tools in one turn",
+            field="tool_calls",
+            value=num_calls,
+            allowed=(f"at most {MAX_TOOL_CALLS}",),
+        )
 
 
 def event_bytes(event: Event) -> int:

@@ -38,7 +38,7 @@ from robot_sdk.telemetry import (
     trace_from_metadata,
 )
 from robot_sdk.telemetry import attributes as attr
-from server.brain.checks import check_event
+from server.brain.checks import check_event, check_num_calls
 from server.brain.interface import (
     BrainEngine,
     Event,
@@ -227,6 +227,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
                     )
                 elif isinstance(event, ToolCall):
                     tool_calls.append(event)
+                    check_num_calls(len(tool_calls))
                 else:
                     finished = event
         if finished is None:

@@ -82,6 +82,9 @@ class SloppyBrain:
             yield Finished("stop", TokenUsage(input_tokens=1))
         if text == "text":
             yield Text(5)  # type: ignore[arg-type]
+        if text == "calls":
+            yield from (ToolCall(str(number), "drive", "{}") for number in range(10_000))
+            yield Finished("stop", TokenUsage(input_tokens=1))
         if text == "endless":
             for number in itertools.count():
                 yield ToolCall(str(number), "drive", "x" * 10_000)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from robot_sdk.errors import BadModelOutputError, RobotSdkError
+from server.brain.checks import check_num_calls
 from server.brain.interface import FinishReason, Reasoning, Text, ToolCall
 from server.brain.openai_engine.refusals import error_in_stream
 from server.brain.openai_engine.usage import ReportedUsage
@@ -179,6 +180,7 @@ class Answer:
             return known
         call = _Call()
         self._calls.append(call)
+        check_num_calls(len(self._calls))
         self._call_at[index] = call
         return call
 

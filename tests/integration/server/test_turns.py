@@ -217,7 +217,7 @@ def test_a6_a_brain_worker_that_dies_is_restarted_and_the_turn_runs_again(echo: 
     assert echo.decide(0, [user("hello")]).rest()[-1].done.turn_index == 0
 
 
-@pytest.mark.parametrize("mistake", ["arguments", "text", "endless", "exit"])
+@pytest.mark.parametrize("mistake", ["arguments", "text", "calls", "endless", "exit"])
 def test_a_mistake_of_a_planner_costs_its_turn_and_no_other(
     mistake: str, start_server: Callable[..., Server], connect: Callable[..., Client]
 ) -> None:

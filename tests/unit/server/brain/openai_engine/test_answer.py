@@ -5,6 +5,7 @@ import json
 import pytest
 
 from robot_sdk.errors import BadModelOutputError, ContextLimitError
+from server.brain.checks import MAX_TOOL_CALLS
 from server.brain.interface import Reasoning, Text
 from server.brain.openai_engine.answer import Answer
 from tests.fakes.openai_endpoint import call, chunk
@@ -170,3 +171,12 @@ def test_half_a_surrogate_pair_in_arguments_that_come_as_an_object_is_replaced()
     ((_, _, arguments),) = calls_of(part)
 
     assert json.loads(arguments) == {"text": "\ufffd"}
+
+
+def test_an_answer_with_calls_without_end_is_given_up():
+    calls = [{"index": index, "function": {"name": "look"}} for index in range(MAX_TOOL_CALLS + 1)]
+
+    answer, _ = fed(chunk({"tool_calls": calls[:-1]}, "stop"))
+    assert len(answer.tool_calls(0, ())) == MAX_TOOL_CALLS
+    with pytest.raises(BadModelOutputError, match="too many tools"):
+        fed(chunk({"tool_calls": calls}))
