@@ -50,6 +50,9 @@ class Tokenizer:
                 value=self._processor.get_piece_size(),
                 allowed=(f"{vocabulary_size} or fewer",),
             )
+        pieces = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+        #: Characters that one token stands for at most.
+        self.longest_piece = max(map(len, pieces))
 
     @property
     def begin(self) -> int:
@@ -87,12 +90,19 @@ def encode_prompt(tokenizer: Tokenizer, text: str, end: str, max_tokens: int) ->
         InvalidArgumentError: It is longer than the model has places. It is not cut: the state
             stands at the end, and a robot that moves without it moves wrongly.
     """
+    # Turning a megabyte into tokens takes a second, which all robots of the batch would wait for.
+    if len(text) > max_tokens * tokenizer.longest_piece:
+        raise _too_long(f"{len(text)} characters", max_tokens)
     ids = [tokenizer.begin, *tokenizer.encode(text), *(tokenizer.encode(end) if end else ())]
     if len(ids) > max_tokens:
-        raise InvalidArgumentError(
-            "the instruction makes a prompt that is longer than the policy takes",
-            field="instruction",
-            value=f"{len(ids)} tokens",
-            allowed=(f"{max_tokens} tokens or fewer, state included",),
-        )
+        raise _too_long(f"{len(ids)} tokens", max_tokens)
     return ids
+
+
+def _too_long(found: str, max_tokens: int) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "the instruction makes a prompt that is longer than the policy takes",
+        field="instruction",
+        value=found,
+        allowed=(f"{max_tokens} tokens or fewer, state included",),
+    )

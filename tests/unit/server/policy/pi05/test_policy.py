@@ -161,6 +161,23 @@ def test_a_bad_observation_fails_alone_and_by_name(
         assert np.allclose(output.actions, expected[0], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"batch_buckets": [1, 2, 4]}, {"batch_buckets": [4], "prefix_batch": 1}, {}],
+    ids=["above the largest bucket", "one prefix at a time", "no buckets"],
+)
+def test_prompts_of_different_lengths_in_one_batch_change_nothing(
+    tokenizer_path: Path, policy: Pi05Policy, options: dict[str, Any]
+) -> None:
+    batch = [
+        dataclasses.replace(observation(seed), instruction="go " * (1 + 5 * (seed % 5)))
+        for seed in range(7)
+    ]
+    alone = np.concatenate([actions(policy, item) for item in batch])
+
+    assert np.allclose(actions(tiny_policy(tokenizer_path, **options), *batch), alone, atol=1e-5)
+
+
 def test_a_batch_of_nothing_but_bad_observations_does_not_run_the_model(
     policy: Pi05Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,19 @@ def test_a_prompt_that_just_fits_is_taken_and_a_longer_one_refused(tokenizer_pat
     assert f"{length - 1} tokens or fewer" in raised.value.allowed[0]
 
 
+def test_a_prompt_of_a_megabyte_is_refused_without_making_others_wait_for_its_tokens(
+    tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = Tokenizer(tokenizer_path, 257_152)
+
+    def encode(text: str) -> list[int]:
+        raise AssertionError("it was turned into tokens")
+
+    monkeypatch.setattr(tokenizer, "encode", encode)
+    with pytest.raises(InvalidArgumentError, match="1048576 characters"):
+        encode_prompt(tokenizer, "a" * (1 << 20), "", 200)
+
+
 def test_any_script_is_encoded(tokenizer_path: Path) -> None:
     tokenizer = Tokenizer(tokenizer_path, 512)
 
