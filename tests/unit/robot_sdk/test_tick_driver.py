@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_sdk.action_source import Act
+from robot_sdk.action_source import Act, Done
 from robot_sdk.clock import VirtualClock
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.testing.recording_robot import RecordingRobot
@@ -202,6 +202,53 @@ def test_wish_that_is_no_moment_leaves_the_grid(phase_s):
     world.control.submit(Phased(world.clock, phase_s))
     world.control.tick(3)
     assert world.times_s() == pytest.approx([0.0, 0.05, 0.10])
+
+
+class OneTick(Phased):
+    """It is done after its first tick, so that a new tool begins in every tick."""
+
+    def next(self, tick):
+        self._ticks = getattr(self, "_ticks", 0) + 1
+        return super().next(tick) if self._ticks == 1 else Done(None)
+
+
+_MOMENTS_S = st.one_of(
+    st.floats(-5, 5), st.sampled_from([None, float("nan"), float("inf"), 1e15, -1e15, 1e300, 0.0])
+)
+
+
+@given(st.lists(_MOMENTS_S, min_size=1, max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_tools_that_change_all_the_time_never_make_the_grid_burst_skip_or_stall(phases_s):
+    world = World()
+    for phase_s in phases_s:
+        run = world.control.submit(OneTick(world.clock, phase_s))
+        while not run.is_finished:
+            world.control.tick()
+    gaps_s = np.diff(world.times_s())
+    assert (gaps_s >= PERIOD_S - 1e-9).all()
+    # At most one shift, of less than a period, comes between two ticks.
+    assert (gaps_s < 2 * PERIOD_S + 1e-9).all()
+    assert world.control.state().overrun_ticks == 0
+
+
+def test_grid_shift_under_an_emergency_stop_moves_nothing_and_the_next_tool_begins_as_usual():
+    world = World()
+    world.control.tick(2)
+    run = world.control.submit(Phased(world.clock, 9.98))
+    world.control.estop("test")
+    for _ in range(3):
+        world.control.tick()
+    assert run.is_finished
+    assert len(world.robot.actions) == 0
+    world.control.rearm()
+    world.control.submit(Phased(world.clock, 9.98))
+    for _ in range(3):
+        world.control.tick()
+    assert len(world.robot.actions) == 3
+    gaps_s = np.diff(world.times_s())
+    assert (gaps_s >= PERIOD_S - 1e-9).all()
+    assert (gaps_s < 2 * PERIOD_S).all()
 
 
 @given(
