@@ -80,7 +80,7 @@ class HostedModel:
     def structured_outputs(self, episode: HostedEpisode) -> Any:
         """VLLM's StructuredOutputsParams for one turn, None: the model is left free."""
         if episode.tools not in self._grammars:
-            if len(self._grammars) > _MAX_GRAMMARS:
+            if len(self._grammars) >= _MAX_GRAMMARS:
                 self._grammars.clear()
             self._grammars[episode.tools] = structured_outputs(
                 self._parsers, episode.tools, self._tool_calls

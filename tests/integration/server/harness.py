@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,14 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> 
 class Server:
     """`python -m server` as a child process."""
 
-    def __init__(self, folder: Path, toml: str = "", *arguments: str, wait: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        toml: str = "",
+        *arguments: str,
+        wait: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._ready_file = folder / "ready.json"
         self._ready_file.unlink(missing_ok=True)
         config = folder / "server.toml"
@@ -68,7 +76,11 @@ class Server:
             command += ["--set", "server.port=0"]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=log
+                command,
+                cwd=REPOSITORY,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **(environment or {})},
             )
         if wait:
             wait_until(lambda: self._ready_file.exists() or self.process.poll() is not None, 60.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,8 +69,7 @@ def toml(model: Path, more: str = "", *, lease_ttl_s: float = 30.0, **settings: 
 @contextmanager
 def serving(folder: Path, configuration: str) -> Iterator[Server]:
     """A server whose model is loaded."""
-    os.environ.update(ENVIRONMENT)
-    server = Server(folder, configuration, wait=False)
+    server = Server(folder, configuration, wait=False, environment=ENVIRONMENT)
     ready = folder / "ready.json"
     try:
         wait_until(lambda: ready.exists() or server.process.poll() is not None, LOAD_PATIENCE_S)
