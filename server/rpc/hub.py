@@ -45,6 +45,8 @@ from server.rpc.robot_report import RobotReport
 
 _log = logging.getLogger(__name__)
 
+#: A queue that has become longer or shorter by one part of so many is news to all in it.
+_NEWS_SHARE = 8
 #: What a robot or an operator wrote is logged up to this length, on one line.
 _MAX_LOGGED_CHARS = 300
 
@@ -468,14 +470,17 @@ def _revoked(error: RobotSdkError) -> episode_pb2.RunResponse:
 
 
 def _is_news(told: Place | None, place: Place) -> bool:
-    """An expected wait that only counts down is no news."""
+    """An expected wait that only counts down is no news, nor are a few more behind many.
+
+    Otherwise each of a thousand robots that come at once would be told of every other.
+    """
     if told is None:
         return True
-    return (told.position, told.num_waiting, told.reason) != (
-        place.position,
-        place.num_waiting,
-        place.reason,
-    ) or (told.expected_wait_s is None) != (place.expected_wait_s is None)
+    if abs(place.num_waiting - told.num_waiting) * _NEWS_SHARE >= told.num_waiting:
+        return True
+    return (told.position, told.reason) != (place.position, place.reason) or (
+        told.expected_wait_s is None
+    ) != (place.expected_wait_s is None)
 
 
 def _short(episode_id: str) -> str:

@@ -89,6 +89,19 @@ def test_a_place_is_told_again_only_when_it_has_changed() -> None:
     assert (message.queued.position, message.queued.num_waiting) == (1, 2)
 
 
+def test_a_crowd_at_the_door_is_not_told_of_every_one_of_it() -> None:
+    setup = Setup(cap=0)
+    mailboxes = [setup.open(f"robot-{number}")[1] for number in range(200)]
+
+    num_told = [len(told(mailbox)) for mailbox in mailboxes]
+
+    assert num_told[-1] == 1
+    assert sum(num_told) < 200 * 20
+    last = setup.hub._live[setup.registry.queued()[0].episode_id].told_place
+    assert last is not None
+    assert last.num_waiting > 200 * 7 // 8
+
+
 def test_a_reopened_stream_is_told_its_place_and_the_old_one_is_fenced() -> None:
     setup = Setup(cap=0)
     _, old = setup.open("a")
