@@ -223,3 +223,21 @@ def test_after_a_batch_that_took_too_long_its_robots_are_waited_for_together() -
         batcher.add(waiting(stream, 6, arrived_s, 4))
         sizes.append(len(batcher.take(arrived_s).items))
     assert sizes == [0] * 6 + [7]
+
+
+def test_simulations_that_wait_for_their_chunks_shut_nobody_out_and_wait_for_nobody_long() -> None:
+    batcher = study()
+    open_streams(batcher, 3)
+    now_s = 0.0
+    for cycle in range(40):
+        for stream in range(3):
+            batcher.add(waiting(stream, 5 * cycle, now_s, buffered_steps=0))
+            batch = batcher.take(now_s)
+            if batch.wake_at_s is not None:
+                assert batch.wake_at_s - now_s <= RATE.cycle_s
+            if batch.items:
+                now_s += 0.16
+                batcher.on_finished(0, len(batch.items), 0.16, now_s)
+        # Rendering: five steps of 0.05 s each took 1 s of the server's time.
+        now_s += 1.0
+    assert isinstance(batcher.open_stream(9, RATE, now_s), Accepted)
