@@ -20,7 +20,8 @@ class Pi05Options:
     Attributes:
         recipe: Name of a recipe that comes with the project, or a path to one of your own.
         checkpoint: `.safetensors` file, or folder with `model.safetensors` or its index of parts.
-        tokenizer: PaliGemma's SentencePiece `.model` file.
+        tokenizer: PaliGemma's SentencePiece `.model` file. With random weights it may be left out;
+            a prompt is then one token for each of its bytes, a stand-in.
         stats: Statistics of training: openpi's `norm_stats.json`, lerobot's `stats.json` or the
             `.safetensors` of its normaliser.
         size: Widths of the model: "public", "tiny", or a table with the fields of
@@ -34,7 +35,8 @@ class Pi05Options:
         prefix_batch: Most observations that go through vision and prefix at once.
         cuda_graphs: Record CUDA graphs; does nothing without a GPU.
         compile: Let torch compile the model.
-        num_threads: Threads of torch on a CPU; 0 leaves torch's own choice.
+        num_threads: Threads of torch on a CPU. 0: half of the cores that the worker may use, at
+            most 8, or OMP_NUM_THREADS if that is set.
         random_weights: Load no checkpoint; every answer is meaningless. For tests and timing only.
         random_seed: Seed of those weights.
     """
@@ -121,12 +123,12 @@ def _check(options: Pi05Options) -> None:
         if not holds:
             raise _wrong(key, f"is {getattr(options, key)!r}", allowed)
     load_recipe(options.recipe)
-    if not options.tokenizer:
-        raise _wrong("tokenizer", "is missing", ("path of PaliGemma's SentencePiece .model file",))
     if options.random_weights and options.checkpoint:
         raise _wrong("random_weights", "is true beside a checkpoint", ("one of the two",))
     if options.random_weights:
         return
+    if not options.tokenizer:
+        raise _wrong("tokenizer", "is missing", ("path of PaliGemma's SentencePiece .model file",))
     if not options.checkpoint:
         raise _wrong(
             "checkpoint",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from server.policy.pi05.normalisation import Normaliser, Quantity, identity, loa
 from server.policy.pi05.options import Pi05Options
 from server.policy.pi05.pixels import check_picture
 from server.policy.pi05.prompt import Tokenizer, encode_prompt, render_prompt
+from server.policy.pi05.prompt_encoder import ByteEncoder, PromptEncoder
 from server.policy.pi05.random_weights import random_model
 from server.policy.pi05.recipe import Recipe, load_recipe
 from server.policy.pi05.runner import Row, Runner
@@ -34,6 +36,9 @@ _log = logging.getLogger(__name__)
 
 #: Buckets on a GPU if the options name none.
 _GPU_BUCKETS = (1, 2, 4, 8, 16, 32, 64)
+
+#: Most threads on a CPU if the options name no number.
+_MAX_OWN_THREADS = 8
 
 
 class Pi05Policy:
@@ -54,7 +59,7 @@ class Pi05Policy:
         self,
         runner: Runner,
         recipe: Recipe,
-        tokenizer: Tokenizer,
+        tokenizer: PromptEncoder,
         state: Normaliser,
         action: Normaliser,
         action_width: int,
@@ -76,14 +81,15 @@ class Pi05Policy:
         Raises:
             InvalidArgumentError: A file, a weight or an option is missing or wrong, by name.
         """
-        if options.num_threads:
-            torch.set_num_threads(options.num_threads)
         recipe, config = load_recipe(options.recipe), options.size
         if options.num_flow_steps:
             recipe = replace(recipe, num_flow_steps=options.num_flow_steps)
         _check_widths(recipe, config)
         device, dtype = _place(options)
-        tokenizer = Tokenizer(Path(options.tokenizer), config.vocabulary_size)
+        num_threads = options.num_threads or _own_num_threads(device)
+        if num_threads:
+            torch.set_num_threads(num_threads)
+        tokenizer = _tokenizer(options)
         state, action = (
             _normaliser(options, recipe, "state"),
             _normaliser(options, recipe, "action"),
@@ -112,7 +118,8 @@ class Pi05Policy:
         policy.device = torch.cuda.get_device_name(device) if is_cuda else str(device)
         policy.dtype = str(dtype).removeprefix("torch.")
         if options.random_weights:
-            policy._spec = replace(policy._spec, stand_in=True, note="Random weights.")
+            note = "Random weights." if options.tokenizer else "Random weights, prompts as bytes."
+            policy._spec = replace(policy._spec, stand_in=True, note=note)
         return policy
 
     @property
@@ -233,6 +240,24 @@ def _check_widths(recipe: Recipe, config: Pi05Config) -> None:
             value=len(recipe.action),
             allowed=(f"1 to {config.action_width}",),
         )
+
+
+def _tokenizer(options: Pi05Options) -> PromptEncoder:
+    vocabulary_size = options.size.vocabulary_size
+    if options.tokenizer:
+        return Tokenizer(Path(options.tokenizer), vocabulary_size)
+    return ByteEncoder(vocabulary_size)
+
+
+def _own_num_threads(device: torch.device) -> int:
+    """Threads where the options name no number; 0 leaves torch's choice.
+
+    Torch takes every core. Its threads wait for each other by spinning, so that beside the server
+    and its other workers one inference then takes many times as long.
+    """
+    if device.type != "cpu" or "OMP_NUM_THREADS" in os.environ:
+        return 0
+    return max(1, min(len(os.sched_getaffinity(0)) // 2, _MAX_OWN_THREADS))
 
 
 def _place(options: Pi05Options) -> tuple[torch.device, torch.dtype]:

@@ -9,6 +9,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from robot_sdk.errors import InvalidArgumentError
+from server.policy.pi05.prompt_encoder import PromptEncoder
 
 #: Bins that a normalised number of the state falls into. 256 from -1 to 1; what lies below is -1,
 #: what lies above 255: the convention that all public checkpoints were trained with.
@@ -83,7 +84,7 @@ def render_prompt(template: str, instruction: str, state: NDArray[np.float32] | 
     return template.format(task=task, state=told)
 
 
-def encode_prompt(tokenizer: Tokenizer, text: str, end: str, max_tokens: int) -> list[int]:
+def encode_prompt(tokenizer: PromptEncoder, text: str, end: str, max_tokens: int) -> list[int]:
     """Ids of a prompt, beginning included.
 
     Raises:

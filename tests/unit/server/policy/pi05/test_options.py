@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,14 @@ def test_a_wrong_option_is_named(changes: dict[str, Any], message: str) -> None:
         parse_options(GOOD | changes)
 
 
+def test_only_random_weights_do_without_a_tokenizer() -> None:
+    without = {key: value for key, value in GOOD.items() if key not in ("tokenizer", "checkpoint")}
+
+    assert parse_options(without | {"random_weights": True}).tokenizer == ""
+    with pytest.raises(InvalidArgumentError, match="option tokenizer is missing"):
+        parse_options(without | {"checkpoint": "weights"})
+
+
 def test_widths_of_your_own_are_given_as_a_table() -> None:
     assert parse_options(GOOD | {"size": dataclasses.asdict(TINY)}).size == TINY
 
@@ -126,3 +135,42 @@ def test_a_device_that_is_not_there_is_named(tokenizer_path: Path) -> None:
 
     with pytest.raises(InvalidArgumentError, match=r"device.*allowed: cpu"):
         Pi05Policy.load(options)
+
+
+@pytest.mark.parametrize(
+    ("num_cores", "environment", "option", "expected"),
+    [
+        (2, None, 0, 1),
+        (12, None, 0, 6),
+        (64, None, 0, 8),
+        (12, "3", 0, None),
+        (12, "3", 5, 5),
+    ],
+)
+def test_threads_leave_room_for_the_server_unless_they_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+    num_cores: int,
+    environment: str | None,
+    option: int,
+    expected: int | None,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(num_cores)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+
+    Pi05Policy.load(
+        parse_options(
+            {
+                "recipe": "libero-openpi",
+                "random_weights": True,
+                "size": "tiny",
+                "device": "cpu",
+                "num_threads": option,
+            }
+        )
+    )
+
+    assert asked == ([] if expected is None else [expected])
