@@ -120,13 +120,20 @@ def _fits(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def _missing(key: ObservationKey, observation: Observation) -> ObservationMismatchError:
-    kind = "picture" if key.is_image else "tensor"
-    prefix = f" (keys of pictures start with {IMAGE_PREFIX!r})" if key.is_image else ""
+    kind, part = ("picture", "images") if key.is_image else ("tensor", "tensors")
+    found, misplaced = observation.images, key.name in observation.tensors
+    if not key.is_image:
+        found, misplaced = observation.tensors, key.name in observation.images
+    if misplaced:
+        hint = f"it is in the other part; pass it as Observation({part}={{{key.name!r}: ...}})"
+    else:
+        hint = f"keys of pictures start with {IMAGE_PREFIX!r}" if key.is_image else ""
     return ObservationMismatchError(
-        f"the observation has no {kind} {key.name!r}{prefix}",
+        f"the observation has no {kind} {key.name!r} in its {part}",
         field=key.name,
-        value=sorted([*observation.tensors, *observation.images]),
+        value=sorted(found) or "none",
         allowed=[key.name],
+        hint=hint,
     )
 
 

@@ -63,6 +63,26 @@ def test_a12_a_mismatch_names_the_key_and_what_is_needed(tensors, images, words)
         check().check(Observation(tensors=tensors, images=images))
 
 
+@pytest.mark.parametrize(
+    ("tensors", "images", "words"),
+    [
+        (
+            {**GOOD, **PICTURE},
+            {},
+            r"no picture 'images/a' in its images \(got none\).*Observation\(images=",
+        ),
+        (
+            {},
+            {**GOOD, **PICTURE},
+            r"no tensor 'state' in its tensors \(got none\).*Observation\(tensors=",
+        ),
+    ],
+)
+def test_a12_a_key_in_the_wrong_part_is_told_where_it_belongs(tensors, images, words):
+    with pytest.raises(ObservationMismatchError, match=words):
+        check().check(Observation(tensors=tensors, images=images))
+
+
 def test_a_required_key_that_is_not_declared_is_named():
     with pytest.raises(ObservationMismatchError, match="needs 'images/a'"):
         check(keys=("state",))
