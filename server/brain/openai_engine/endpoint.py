@@ -251,6 +251,9 @@ class Endpoint:
                 ) from error
             if not received:
                 return
+            # What has come already is read without waiting; an endpoint that sends faster than it
+            # is read must not keep the event loop to itself.
+            await pause(0)
             for data in decoder.feed(received):
                 setting, limit_s = "silence_timeout_s", self._section.silence_timeout_s
                 silent_since_s = self._clock.now_s()
