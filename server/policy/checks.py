@@ -13,6 +13,7 @@ from robot_sdk.errors import (
     BadModelOutputError,
     InvalidArgumentError,
     ObservationMismatchError,
+    UnsupportedError,
 )
 from robot_sdk.spec import ObservationKey, PolicySpec
 from robot_sdk.tensors import decode_tensor
@@ -72,6 +73,21 @@ def check_spec(spec: PolicySpec) -> None:
                 value=value,
                 allowed=(allowed,),
             )
+
+
+def check_embodiment(spec: PolicySpec, embodiment: str) -> None:
+    """Refuse a kind of robot that the policy was not trained for.
+
+    Raises:
+        UnsupportedError: The policy names kinds of robots, and this one is not among them.
+    """
+    if spec.embodiments and embodiment not in spec.embodiments:
+        raise UnsupportedError(
+            f"policy {spec.name} was not trained for this kind of robot",
+            field="embodiment",
+            value=embodiment or "none",
+            allowed=spec.embodiments,
+        )
 
 
 def check_keys(spec: PolicySpec, offered: Collection[str]) -> None:

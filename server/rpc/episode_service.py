@@ -11,6 +11,7 @@ from robot_sdk.api.v1 import episode_pb2, episode_pb2_grpc
 from robot_sdk.clock import Clock, to_ns
 from robot_sdk.errors import InvalidArgumentError, UnsupportedError
 from server.core.leases import Attachment, EpisodeInfo
+from server.policy.checks import check_embodiment
 from server.rpc.auth import Authenticator
 from server.rpc.errors import translated
 from server.rpc.hub import EpisodeHub
@@ -120,6 +121,10 @@ class EpisodeServicer(episode_pb2_grpc.EpisodeServiceServicer):
                     value=name,
                     allowed=self._services.policies or ("none",),
                 )
+            # Unknown while the policy is loaded; then it is checked when the stream opens.
+            spec = self._services.policies[name].spec
+            if spec is not None:
+                check_embodiment(spec, request.embodiment)
         if request.uses_brain and self._services.brain is None:
             raise UnsupportedError(
                 "this server does not serve the brain", field="uses_brain", value=True

@@ -19,13 +19,12 @@ from robot_sdk.errors import (
     InvalidArgumentError,
     OutOfOrderError,
     RobotSdkError,
-    UnsupportedError,
     to_detail,
 )
 from robot_sdk.telemetry import Telemetry, parent_from, spans
 from robot_sdk.telemetry import attributes as attr
 from server.core.batching import HIGHEST_CONTROL_HZ, LOWEST_CONTROL_HZ
-from server.policy.checks import check_keys
+from server.policy.checks import check_embodiment, check_keys
 from server.policy.driver import Answer, AnswerQueue, ChunkStream, PolicyDriver
 from server.rpc.calls import ActiveCall
 from server.rpc.errors import not_a_number, translated
@@ -161,13 +160,7 @@ class PolicyServicer:
             )
         driver = self._services.policies[request.policy]
         spec = driver.ready_spec()
-        if spec.embodiments and info.embodiment not in spec.embodiments:
-            raise UnsupportedError(
-                f"policy {spec.name} was not trained for this kind of robot",
-                field="embodiment",
-                value=info.embodiment or "none",
-                allowed=spec.embodiments,
-            )
+        check_embodiment(spec, info.embodiment)
         check_keys(spec, request.observation_keys)
         return live, driver
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,9 @@ class StepPolicy:
         horizon: int = 10,
         action_dim: int = 7,
         image_px: int = 0,
+        embodiments: Sequence[str] = (),
     ) -> None:
-        self.spec = spec(horizon, action_dim, image_px)
+        self.spec = replace(spec(horizon, action_dim, image_px), embodiments=tuple(embodiments))
         self._delays_s = [first_delay_s] if first_delay_s else []
         self._delay_s = delay_s
 

@@ -329,6 +329,19 @@ def test_a_bad_open_names_the_field(
     assert robot.client.status().admission.active_episodes == 1
 
 
+def test_a_robot_that_the_policy_was_not_trained_for_is_refused_at_the_door(
+    start_server: Callable[..., Server], connect: Callable[..., Client]
+) -> None:
+    client = connect(start_server(ENGINES + 'options = {embodiments = ["panda"]}'))
+
+    with pytest.raises(UnsupportedError, match=r"embodiment.*got test\); allowed: panda"):
+        Robot(client).inbox.next()
+    assert client.status().admission.active_episodes == 0
+    without = Robot(client, policies=[])
+    without.admitted()
+    without.drop()
+
+
 def test_a_stream_must_begin_with_open_or_resume(robot: Robot) -> None:
     call = robot.client.episodes.Run(
         iter([episode_pb2.RunRequest(heartbeat=episode_pb2.Heartbeat(sequence=1))])
