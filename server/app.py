@@ -18,7 +18,8 @@ from robot_sdk.telemetry import Telemetry, no_telemetry, start
 from server.brain.build import build_brain
 from server.config import Config, ConfigError
 from server.core.residency import PrefixOutcome
-from server.door import build_hub
+from server.door import build_hub, engine_gauges
+from server.door_check import warn_of_door
 from server.metrics import PrometheusPage
 from server.policy.build import build_policy
 from server.policy.driver import PolicyDriver
@@ -83,6 +84,7 @@ class App:
             tasks.append(asyncio.create_task(self._keep_books(hub, services, health)))
             _log.info("listening on %s:%d, boot id %s", config.server.host, port, self.boot_id)
             await self._load(services)
+            warn_of_door(config.admission, engine_gauges(config.admission, services.brain))
             await health.update()
             if not self._stop_now.is_set():
                 on_ready(port)
