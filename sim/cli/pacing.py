@@ -136,10 +136,12 @@ class NumberedRobot:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("--robots", type=int, default=7)
-    parser.add_argument("--hz", type=float, default=20.0, help="control rate")
-    parser.add_argument("--gpus", type=int, default=1, help="policy workers")
-    parser.add_argument("--seconds", type=float, default=60.0, help="length of each case")
+    parser.add_argument("--robots", type=int, default=7, help="default: %(default)s")
+    parser.add_argument("--hz", type=float, default=20.0, help="control rate; default: %(default)s")
+    parser.add_argument("--gpus", type=int, default=1, help="policy workers; default: %(default)s")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="length of each case; default: %(default)s"
+    )
     parser.add_argument(
         "--paced", action="store_true", help="run the paced case, and only those named"
     )
@@ -147,7 +149,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--images", action="store_true", help="run the paced case with pictures, likewise"
     )
-    parser.add_argument("--seed", type=int, default=0, help="when the robots are switched on")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="when the robots are switched on; default: %(default)s"
+    )
     parser.add_argument("--json", type=Path, help="file for the result")
 
 
@@ -167,7 +171,10 @@ def run(args: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     result = {
         "command": "python -m sim pacing",
-        "settings": {name: str(value) for name, value in sorted(vars(args).items())},
+        "settings": {
+            **{name: getattr(args, name) for name in ("robots", "hz", "gpus", "seconds", "seed")},
+            "cases": [asdict(case) for case in cases],
+        },
         "machine": machine(),
         "policy": f"sleeps the latencies of {STUDY_TABLE.policy} ({STUDY_TABLE.measured_on})",
         "rows": rows,

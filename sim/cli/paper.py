@@ -18,11 +18,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `paper`."""
     parser.add_argument("case", nargs="*", help="which ones; default: all")
     parser.add_argument(
-        "--out", type=Path, default=Path("out") / "paper", help="folder for results"
+        "--out",
+        type=Path,
+        default=Path("out") / "paper",
+        help="folder for results; default: %(default)s",
     )
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, help="processes to compute with"
+        "--processes",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes to compute with; default: the machine's cores",
     )
 
 

@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
             sweeps.append(Sweep([cell for _, cell in cells], folder))
             owners.append([variant for variant, _ in cells])
     run_sweeps(sweeps, _show_progress)
-    sys.stderr.write("\n")
     for sweep, variants_of_cells in zip(sweeps, owners, strict=True):
         _hand_out(sweep, variants_of_cells)
     wall_s = SYSTEM_CLOCK.now_s() - started_s
@@ -74,5 +73,8 @@ def _write(
 
 
 def _show_progress(done: int, total: int) -> None:
-    sys.stderr.write(f"\r{done} of {total} runs")
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done} of {total} runs" + ("\n" if done == total else ""))
+    elif done == total or done * 10 // total > (done - 1) * 10 // total:
+        sys.stderr.write(f"{done} of {total} runs\n")
     sys.stderr.flush()

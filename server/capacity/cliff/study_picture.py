@@ -57,7 +57,12 @@ def draw(variants: Sequence[Variant], pools_blocks: Sequence[int], path: Path) -
             axes.set_xlabel("sessions of 100,000 tokens")
             axes.set_ylabel("share that keeps its whole prefix")
             axes.set_ylim(-0.1, 1.08)
+            axes.set_yticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
             axes.grid(alpha=0.3)
     grid[0][0].legend(loc="lower left", fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
+    note = f"Steps of {STUDY_STEP_TOKENS:,} tokens where a curve has steps."
+    if len(shown) > 1:
+        note += f" Curves are drawn {_OFFSET} below each other so that none hides another."
+    figure.text(0.5, 0.005, note, ha="center", fontsize="small")
     figure.savefig(path)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,21 @@ def test_a_result_that_cannot_be_written_is_told_before_anything_runs(
     told = capsys.readouterr().err.splitlines()
     assert "cannot write into" in told[0]
     assert "is a folder" in told[1]
+
+
+def test_the_settings_of_a_result_are_numbers_and_the_cases_that_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "_row", lambda args, case: {})
+    monkeypatch.setattr(pacing, "_line", lambda row: "")
+    path = tmp_path / "result.json"
+
+    assert pacing.run(arguments("--robots", "3", "--seconds", "1.5", "--json", str(path))) == 0
+
+    told = json.loads(path.read_text())["settings"]
+    assert (told["robots"], told["hz"], told["seconds"], told["seed"]) == (3, 20.0, 1.5, 0)
+    assert {"discipline": "paced", "images": True} in told["cases"]
+    assert len(told["cases"]) == 3
 
 
 def test_actions_that_repeat_or_go_back_are_counted() -> None:
