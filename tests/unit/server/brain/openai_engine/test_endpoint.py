@@ -29,6 +29,6 @@ def test_an_endpoint_that_sends_without_pause_does_not_keep_the_event_loop_to_it
         for _ in range(100):
             assert await anext(events) == b"x"
         await events.aclose()
-        return others
+        return list(others)
 
     assert asyncio.run(run()) == ["ran"]
