@@ -12,3 +12,8 @@ def one_line(text: str, max_chars: int) -> str:
     shown = "".join(char if char.isprintable() else " " for char in text[: 4 * max_chars])
     shown = " ".join(shown.split())
     return shown if len(shown) <= max_chars else shown[: max_chars - 1] + "…"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with a regular English noun: 1 robot, 2 robots."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from robot_sdk.api.v1 import fleet_pb2
 from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.plain_text import counted
 from server.core.batching.latency_table import LatencyRow, LatencyTable
 
 
@@ -59,7 +60,7 @@ def _mean_context(status: fleet_pb2.FleetStatus) -> tuple[float | None, str]:
     ]
     if not contexts:
         return None, ""
-    return sum(contexts) / len(contexts), f"mean of {len(contexts)} episodes inside"
+    return sum(contexts) / len(contexts), f"mean of {counted(len(contexts), 'episode')} inside"
 
 
 def _policy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from robot_sdk.plain_text import counted
 from server.core.admission.interface import (
     AdmissionDecision,
     AdmissionPolicy,
@@ -38,5 +39,5 @@ def decide_by_cap(cap: int | None, view: FleetView, words: str) -> AdmissionDeci
     if num_admit == num_waiting:
         return AdmissionDecision(num_admit)
     return AdmissionDecision(
-        num_admit, reason=f"{words} {cap}: {num_active + num_admit} episodes inside"
+        num_admit, reason=f"{words} {cap}: {counted(num_active + num_admit, 'episode')} inside"
     )

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from robot_sdk.plain_text import counted
 from server.core.admission.interface import (
     ActiveEpisode,
     AdmissionDecision,
@@ -106,7 +107,8 @@ class WorkingSetAdmission(AdmissionPolicy):
 
     def report(self, view: FleetView) -> AdmissionReport:
         if self._is_slow_start(view.ledger):
-            detail = f"slow start: {self._slow_cap} episodes at once, {self._missing(view.ledger)}"
+            at_once = counted(self._slow_cap, "episode")
+            detail = f"slow start: {at_once} at once, {self._missing(view.ledger)}"
         else:
             detail = f"forecast from {view.ledger.forecasts.num_ended} ended episodes"
         return AdmissionReport(
@@ -122,15 +124,17 @@ class WorkingSetAdmission(AdmissionPolicy):
         hit = ledger.window.full_prefix_hit
         if hit is not None and hit < HEALTHY_HIT and ledger.window.num_counted >= MIN_COUNTED:
             return (
-                f"working set: prefixes of the {num_inside} episodes inside are being lost "
+                f"working set: prefixes of {counted(num_inside, 'episode')} inside are being lost "
                 f"(hit {hit:.2f})"
             )
         if self._is_slow_start(ledger) and num_inside >= self._slow_cap:
-            return f"working set, slow start: {num_inside} episodes inside, {self._missing(ledger)}"
+            inside = counted(num_inside, "episode")
+            return f"working set, slow start: {inside} inside, {self._missing(ledger)}"
         if budget is not None and used + price > budget:
+            verb = "is" if num_inside == 1 else "are"
             return (
-                f"working set: {num_inside} episodes inside are forecast to need {used} of "
-                f"{budget} blocks, the next one {price} more"
+                f"working set: {counted(num_inside, 'episode')} inside {verb} forecast to need "
+                f"{used} of {budget} blocks, the next one {price} more"
             )
         return ""
 

@@ -20,14 +20,14 @@ def test_a_paced_policy_shows_its_cycle_and_what_one_more_robot_could_have() -> 
 
     assert batcher_lines(policy) == [
         "  deadline batches, 7 open streams; each served every 250 ms; one more could run at "
-        "17.9 Hz; 3 observations expired; 1 streams refused; ms by batch size 1: 160, 7: 236"
+        "17.9 Hz; 3 observations expired; 1 stream refused; ms by batch size 1: 160, 7: 236"
     ]
 
 
 def test_a_batcher_that_does_not_pace_shows_no_cycle() -> None:
     policy = fleet_pb2.PolicyStatus(batcher="fifo", open_streams=1)
 
-    assert batcher_lines(policy) == ["  fifo batches, 1 open streams"]
+    assert batcher_lines(policy) == ["  fifo batches, 1 open stream"]
 
 
 def test_an_older_server_shows_nothing_more() -> None:

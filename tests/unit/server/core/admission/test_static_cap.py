@@ -37,6 +37,7 @@ def test_a_full_house_says_why() -> None:
     decision = StaticCapAdmission(2).decide(view(2, 1))
 
     assert decision.reason == "static cap 2: 2 episodes inside"
+    assert StaticCapAdmission(1).decide(view(1, 1)).reason == "static cap 1: 1 episode inside"
 
 
 def test_a_cap_may_be_changed_but_not_negative() -> None:
