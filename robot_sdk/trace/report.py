@@ -194,6 +194,7 @@ class Report:
         modelled_s: Summed delay that was added on purpose, in turns and in chunks.
         failed_chunk_reasons: Why observations got no chunk, and how many of them, most common
             first. Reasons that differ in numbers only are one, shown by its first example.
+        orphan_span_names: Names of the spans of no episode, and how many of each.
     """
 
     folder: str
@@ -217,6 +218,7 @@ class Report:
     unfinished_lines: list[str]
     problems: list[str] = field(default_factory=list)
     failed_chunk_reasons: dict[str, int] = field(default_factory=dict)
+    orphan_span_names: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """This report as JSON values: `{"schema": JSON_SCHEMA, <the fields of Report>}`.
@@ -271,6 +273,7 @@ def build_report(folder: str, run: RunFolder, joined: JoinedRun) -> Report:
         unfinished_lines=[path.name for path in run.unfinished_lines],
         problems=list(run.problems),
         failed_chunk_reasons=_failed_chunk_reasons(joined),
+        orphan_span_names=dict(Counter(span.name for span in joined.orphans).most_common()),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robot_sdk.plain_text import one_line
+from robot_sdk.plain_text import counted, one_line
 from robot_sdk.trace import study
 from robot_sdk.trace.report import Breakdown, EpisodeRow, Report
 from robot_sdk.trace.stats import MIN_COUNT_FOR_P99
@@ -37,9 +37,9 @@ def render(report: Report, *, with_study: bool = False) -> str:
 
 def _head(report: Report) -> list[str]:
     return [
-        f"{report.folder}: {_count(len(report.files), 'file')}, "
-        f"{_count(report.num_spans, 'span')} of {', '.join(report.services) or 'no process'}, "
-        f"{_count(len(report.episodes), 'episode')}"
+        f"{report.folder}: {counted(len(report.files), 'file')}, "
+        f"{counted(report.num_spans, 'span')} of {', '.join(report.services) or 'no process'}, "
+        f"{counted(len(report.episodes), 'episode')}"
     ]
 
 
@@ -71,7 +71,7 @@ def _clocks(report: Report, with_study: bool) -> list[str]:
         )
     unknown = report.intervals - report.intervals_with_steps
     if unknown:
-        lines.append(f"  {_count(unknown, 'interval')} without a step count")
+        lines.append(f"  {counted(unknown, 'interval')} without a step count")
     if thin:
         lines.append(
             f"  * n < {MIN_COUNT_FOR_P99}: little more than the maximum. Quantiles interpolate "
@@ -204,14 +204,18 @@ def _notes(report: Report) -> list[str]:
             f"{failed[1]} observations"
         )
     for reason, count in list(report.failed_chunk_reasons.items())[:_MAX_REASONS]:
-        lines.append(f"  {_count(count, 'observation')} without an answer: {one_line(reason, 160)}")
+        lines.append(
+            f"  {counted(count, 'observation')} without an answer: {one_line(reason, 160)}"
+        )
     unused = sum(row.unused_chunks for row in report.episodes)
     if unused:
-        lines.append(f"{_count(unused, 'chunk')} arrived and no row was used (late or refused)")
+        lines.append(f"{counted(unused, 'chunk')} arrived and no row was used (late or refused)")
     if report.orphan_spans:
+        names = [f"{name} ({n})" for name, n in report.orphan_span_names.items()]
         lines.append(
-            f"{_count(report.orphan_spans, 'span')} of no episode: the parent is in no file (still "
-            "open, or its process's file is missing)"
+            f"{counted(report.orphan_spans, 'span')} of no episode (work of the server itself, or "
+            "a parent that is still open or whose process's file is missing): "
+            + one_line(", ".join(names[:_MAX_REASONS]), 160)
         )
     lines.append(f"dropped spans: {report.dropped_spans}")
     if report.unfinished_lines:
@@ -244,7 +248,3 @@ def _seconds(value_s: float | None) -> str:
 
 def _or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -76,6 +76,20 @@ def test_an_unclear_episode_id_lists_the_ids(folder: Path, wanted: str, capsys) 
     assert "ep-a1" in capsys.readouterr().err
 
 
+def test_spans_of_no_episode_are_named(folder: Path, capsys) -> None:
+    span = {"traceId": "d" * 32, "name": "init_device", "startTimeUnixNano": "1"}
+    span["endTimeUnixNano"] = "2"
+    spans = [{**span, "spanId": "e" * 16}, {**span, "spanId": "f" * 16}]
+    line = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+    (folder / "engine.trace.jsonl").write_text(json.dumps(line) + "\n")
+
+    assert main(["trace", str(folder)]) == 0
+
+    (told,) = [row for row in capsys.readouterr().out.splitlines() if "no episode" in row]
+    assert told.strip().startswith("2 spans of no episode")
+    assert told.endswith("init_device (2)")
+
+
 def test_a_missing_folder_is_bad_input(tmp_path: Path, capsys) -> None:
     assert main(["trace", str(tmp_path / "nowhere")]) == 2
 
