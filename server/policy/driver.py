@@ -26,7 +26,7 @@ from robot_sdk.errors import (
 )
 from robot_sdk.spec import PolicySpec
 from robot_sdk.spec_codec import decode_spec
-from server.core.batching import Accepted, Batcher, Refused, StreamRate, TierStatus, Waiting
+from server.core.batching import Batcher, Refused, StreamRate, TierStatus, Waiting
 from server.worker.arena import Arena
 from server.worker.framing import Frame
 from server.worker.supervisor import Supervisor, WorkerState
@@ -259,16 +259,15 @@ class PolicyDriver:
         rate = StreamRate(control_hz, spec.executed_steps, spec.horizon)
         number = self._num_streams + 1
         verdict = self._batcher.open_stream(number, rate, self._clock.now_s())
-        first_in_s: float | None = None
-        if isinstance(verdict, Accepted):
-            first_in_s = verdict.next_observation_in_s
-        elif self._streams:
+        if isinstance(verdict, Refused):
             self.totals.refused_streams += 1
             raise _refusal(self.name, control_hz, verdict)
-        else:
-            # Alone it takes nothing from anybody, and its user may prefer a slow policy to none.
-            _log.warning("policy %s is too slow even for one robot: %s", self.name, verdict.reason)
+        if verdict.too_slow is not None:
+            _log.warning(
+                "policy %s is too slow even for one robot: %s", self.name, verdict.too_slow.reason
+            )
         self._num_streams = number
+        first_in_s = verdict.next_observation_in_s
         stream = ChunkStream(number, instruction, noise_seed, on_answer, first_in_s)
         self._streams[number] = stream
         return stream

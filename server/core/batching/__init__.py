@@ -18,6 +18,7 @@ from server.core.batching.interface import (
     Refused,
     StreamRate,
     TierStatus,
+    TooSlow,
     Verdict,
     Waiting,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "RoundRobinBatcher",
     "StreamRate",
     "TierStatus",
+    "TooSlow",
     "Verdict",
     "Waiting",
     "make_batcher",

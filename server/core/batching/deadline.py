@@ -13,6 +13,7 @@ from server.core.batching.interface import (
     Refused,
     StreamRate,
     TierStatus,
+    TooSlow,
     Verdict,
     Waiting,
 )
@@ -42,7 +43,9 @@ class DeadlineBatcher(Generic[PayloadT]):
         num_workers: Workers that the policy should have.
         margin_s: Seconds of a cycle lost between robot and worker.
         paces: False: robots ask when they want to; everything else stays.
-        refuses: False: every stream is accepted.
+        refuses: False: every stream is accepted. True: every one that fits beside those that are
+            there, and any that is the only one, however slow the policy is; it counts among the
+            streams that later ones must fit beside.
     """
 
     name: ClassVar[str] = "deadline"
@@ -82,17 +85,20 @@ class DeadlineBatcher(Generic[PayloadT]):
         return len(self._line)
 
     def open_stream(self, stream: int, rate: StreamRate, now_s: float) -> Verdict:
-        rates = list(self._pacer.plan.rates.values())
+        rates = [held for other, held in self._pacer.plan.rates.items() if other != stream]
         num_workers = self._workers.num_workers
-        if self._refuses and not self._admission.fits([*rates, rate], num_workers):
+        too_slow: TooSlow | None = None
+        if not rates:
+            too_slow = self._too_slow(rate)
+        elif self._refuses and not self._admission.fits([*rates, rate], num_workers):
             self._num_refused += 1
             return self._refusal(rates, rate)
         self._last_rate = rate
         in_s = self._pacer.join(stream, rate, now_s)
         if not self._paces:
-            return Accepted()
+            return Accepted(too_slow=too_slow)
         self._expected[stream] = self._expect(rate, now_s + in_s)
-        return Accepted(in_s)
+        return Accepted(in_s, too_slow)
 
     def close_stream(self, stream: int) -> Waiting[PayloadT] | None:
         self._pacer.leave(stream)
@@ -183,19 +189,37 @@ class DeadlineBatcher(Generic[PayloadT]):
             latencies=self._latencies.measured(),
         )
 
+    def _too_slow(self, rate: StreamRate) -> TooSlow | None:
+        """Whether a stream starves though it is the only one."""
+        num_workers = self._workers.num_workers
+        if self._admission.fits([rate], num_workers):
+            return None
+        highest_hz, advice = self._rate_that_fits([], rate)
+        return TooSlow(
+            f"the policy's workers ({num_workers}) cannot give one robot a chunk every "
+            f"{rate.cycle_s:.3g} s at {rate.control_hz:g} Hz; {advice}",
+            highest_hz,
+        )
+
     def _refusal(self, rates: Sequence[StreamRate], rate: StreamRate) -> Refused:
-        highest_hz = self._admission.highest_hz(
-            rates, rate, self._workers.num_workers, below_hz=rate.control_hz
-        )
-        advice = (
-            "no control rate would fit" if highest_hz is None else f"{highest_hz:.3g} Hz would fit"
-        )
+        highest_hz, advice = self._rate_that_fits(rates, rate)
         return Refused(
             f"the policy's workers ({self._workers.num_workers}) carry {len(rates)} robots and "
             f"cannot give one more a chunk every {rate.cycle_s:.3g} s at {rate.control_hz:g} Hz; "
             f"{advice}",
             highest_hz,
         )
+
+    def _rate_that_fits(
+        self, rates: Sequence[StreamRate], rate: StreamRate
+    ) -> tuple[float | None, str]:
+        """Below that of `rate`, beside `rates`; as a number and in words."""
+        highest_hz = self._admission.highest_hz(
+            rates, rate, self._workers.num_workers, below_hz=rate.control_hz
+        )
+        if highest_hz is None:
+            return None, "no control rate would fit"
+        return highest_hz, f"{highest_hz:.3g} Hz would fit"
 
     @property
     def _spare_s(self) -> float:
@@ -246,8 +270,7 @@ class DeadlineBatcher(Generic[PayloadT]):
                 continue
             # The robot has one observation in flight, so it cannot ask before the chunk is there.
             soonest_s = end_s + self._margin_s / 2
-            while self._pacer.tick_s(stream, step) < soonest_s:
-                step += 1
+            step = max(step, self._pacer.step_from(stream, soonest_s))
             self._expected[stream] = self._expect(rate, self._pacer.tick_s(stream, step))
 
     def _next_step(self, stream: int) -> int | None:

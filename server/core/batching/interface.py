@@ -116,15 +116,32 @@ class Batch(Generic[PayloadT]):
 
 
 @dataclass(frozen=True)
+class TooSlow:
+    """The tier cannot keep even one robot supplied at this rate.
+
+    Attributes:
+        reason: One sentence with the figures.
+        sustainable_control_hz: Highest control rate at which it could. None: none.
+    """
+
+    reason: str
+    sustainable_control_hz: float | None
+
+
+@dataclass(frozen=True)
 class Accepted:
     """The stream may send observations.
 
     Attributes:
         next_observation_in_s: Seconds from now at which the robot should put the first tick of its
             grid, so that its observations arrive together with the others'. None: anywhere.
+        too_slow: The stream will starve, and was accepted because it is the only one: alone it
+            takes nothing from anybody, and its user may prefer a slow policy to none. None: it is
+            not known to starve.
     """
 
     next_observation_in_s: float | None = None
+    too_slow: TooSlow | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +211,10 @@ class Batcher(Protocol[PayloadT]):
         """Observations that wait."""
 
     def open_stream(self, stream: int, rate: StreamRate, now_s: float) -> Verdict:
-        """A robot wants to send observations. After `Refused` the stream does not exist."""
+        """A robot wants to send observations. After `Refused` the stream does not exist.
+
+        A stream is never refused while it would be the only one.
+        """
 
     def close_stream(self, stream: int) -> Waiting[PayloadT] | None:
         """The stream is gone; returns what it had waiting. Unknown streams are ignored."""

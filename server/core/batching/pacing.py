@@ -130,6 +130,10 @@ class Pacer:
         """When the stream's observation of `step` arrives at the earliest; its phase is known."""
         return self._phases[stream].tick_s(step)
 
+    def step_from(self, stream: int, time_s: float) -> int:
+        """First step of the stream that arrives no earlier than `time_s`; its phase is known."""
+        return self._phases[stream].step_from(time_s)
+
     def _is_in_every_batch(self, stream: int) -> bool:
         """It has the base as its cycle, so it cannot come later than the plan says.
 

@@ -75,5 +75,11 @@ class RobotPhase:
         elapsed_s = time_s - min(self._starts_s) + 1e-9
         return self._origin_step + math.floor(elapsed_s * self.rate.control_hz)
 
+    def step_from(self, time_s: float) -> int:
+        """First step whose observation cannot be there before `time_s`."""
+        # 1 ns as above. Computed, not searched for: a policy may take thousands of steps.
+        elapsed_s = time_s - min(self._starts_s) - 1e-9
+        return self._origin_step + math.ceil(elapsed_s * self.rate.control_hz)
+
     def _since_origin_s(self, step: int) -> float:
         return (step - self._origin_step) * self.rate.period_s

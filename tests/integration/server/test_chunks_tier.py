@@ -143,8 +143,15 @@ def test_a_robot_alone_is_served_however_slow_the_policy_is(
 
     assert chunks.inbox.until("chunk").sequence == 1
     assert "too slow even for one robot" in server.log
+    second = Robot(robot.client)
+    second.admitted()
+    second.keep_alive()
+    with pytest.raises(OverloadedError, match="carry 1 robots"):
+        second.chunks().opened()
+    assert (tier(robot.client).refused_streams_total, tier(robot.client).open_streams) == (1, 1)
     chunks.close()
     robot.drop()
+    second.drop()
 
 
 def test_opening_and_chunks_tell_when_the_next_observation_is_wanted(

@@ -18,11 +18,17 @@ from robot_sdk.errors import (
 )
 from robot_sdk.spec_codec import encode_spec
 from server.core.batching import (
+    STUDY_TABLE,
     Accepted,
     Batch,
+    DeadlineBatcher,
+    LatencyLearner,
+    LatencyRow,
+    LatencyTable,
     Refused,
     StreamRate,
     TierStatus,
+    TooSlow,
     Verdict,
     Waiting,
 )
@@ -382,19 +388,46 @@ def test_a_refused_stream_beside_another_is_told_a_rate_that_fits() -> None:
     play(script)
 
 
-def test_a_robot_alone_is_accepted_against_the_verdict_and_without_pacing(
+def test_a_robot_that_will_starve_alone_is_paced_as_the_batcher_says_and_the_log_tells_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def script(tier: Tier) -> None:
-        tier.batcher.verdict = Refused("one batch takes 3 s", None)
+        tier.batcher.verdict = Accepted(0.125, TooSlow("one batch takes 3 s", None))
         stream = tier.open()
-        assert stream.first_observation_in_s is None
+        assert stream.first_observation_in_s == 0.125
         tier.submit(stream)
         assert tier.batches() == [1]
         assert tier.driver.totals.refused_streams == 0
 
     play(script)
-    assert "one batch takes 3 s" in caplog.text
+    assert "policy mine is too slow even for one robot: one batch takes 3 s" in caplog.text
+
+
+def test_the_driver_overrules_no_refusal() -> None:
+    def script(tier: Tier) -> None:
+        tier.batcher.verdict = Refused("too many", None)
+        with pytest.raises(OverloadedError, match="too many"):
+            tier.open()
+        assert (tier.driver.num_streams, tier.driver.totals.refused_streams) == (0, 1)
+
+    play(script)
+
+
+def test_a_second_robot_is_judged_beside_the_first_that_starves() -> None:
+    rows = (LatencyRow(1, 0.4), LatencyRow(4, 0.8))
+    table = LatencyTable(**{**vars(STUDY_TABLE), "rows": rows})
+
+    def script(tier: Tier) -> None:
+        tier.driver._batcher = DeadlineBatcher(4, LatencyLearner(table))
+        tier.open()
+        # Alone it would fit: five steps at 5 Hz last for 1 s.
+        with pytest.raises(OverloadedError, match="carry 1 robots"):
+            tier.open(control_hz=5.0)
+        tier.clock.advance(1.0)
+        assert (tier.driver.tier_status().num_streams, tier.driver.num_streams) == (1, 1)
+        assert tier.driver.tier_status().num_refused == tier.driver.totals.refused_streams == 1
+
+    play(script)
 
 
 def test_the_first_observation_is_the_batchers_and_the_next_one_is_asked_for_when_sent() -> None:

@@ -9,11 +9,16 @@ from server.core.batching import (
     Accepted,
     DeadlineBatcher,
     LatencyLearner,
+    LatencyRow,
+    LatencyTable,
     Refused,
     StreamRate,
     Waiting,
 )
+from server.core.batching.deadline import DEFAULT_MARGIN_S
 from server.core.batching.latency_learner import ENOUGH, WARMUPS_PER_SIZE
+from server.core.batching.pacing import NOTICE_S
+from server.core.batching.tier_admission import TierAdmission
 
 RATE = StreamRate(20.0, executed_steps=5, horizon=10)
 
@@ -241,3 +246,98 @@ def test_simulations_that_wait_for_their_chunks_shut_nobody_out_and_wait_for_nob
         # Rendering: five steps of 0.05 s each took 1 s of the server's time.
         now_s += 1.0
     assert isinstance(batcher.open_stream(9, RATE, now_s), Accepted)
+
+
+def too_slow_for_one(**options: object) -> DeadlineBatcher[None]:
+    """A batch takes 0.4 s: one robot at 20 Hz needs a chunk every 0.25 s, at 5 Hz every 1 s."""
+    rows = (LatencyRow(1, 0.4), LatencyRow(64, 0.8))
+    table = LatencyTable(**{**vars(STUDY_TABLE), "rows": rows})
+    return DeadlineBatcher(64, LatencyLearner(table), **options)  # type: ignore[arg-type]
+
+
+def test_a_robot_alone_is_accepted_and_told_that_it_will_starve() -> None:
+    batcher = too_slow_for_one()
+    verdict = batcher.open_stream(0, RATE, 0.0)
+    assert isinstance(verdict, Accepted)
+    assert verdict.next_observation_in_s is not None
+    assert verdict.too_slow is not None
+    highest_hz = verdict.too_slow.sustainable_control_hz
+    assert highest_hz == pytest.approx(5 / (0.4 + DEFAULT_MARGIN_S))
+    assert f"{highest_hz:.3g} Hz would fit" in verdict.too_slow.reason
+    status = batcher.status(0.0)
+    assert (status.num_streams, status.num_refused) == (1, 0)
+
+
+def test_the_rate_that_a_robot_alone_is_told_does_not_starve_it() -> None:
+    verdict = too_slow_for_one().open_stream(0, RATE, 0.0)
+    assert isinstance(verdict, Accepted)
+    assert verdict.too_slow is not None
+    highest_hz = verdict.too_slow.sustainable_control_hz
+    assert highest_hz is not None
+    slower = too_slow_for_one().open_stream(0, StreamRate(highest_hz, 5, 10), 0.0)
+    assert isinstance(slower, Accepted)
+    assert slower.too_slow is None
+
+
+def test_beside_a_robot_that_starves_alone_nobody_is_let_in_until_it_leaves() -> None:
+    batcher = too_slow_for_one()
+    slower = StreamRate(5.0, 5, 10)
+    assert isinstance(batcher.open_stream(0, RATE, 0.0), Accepted)
+    verdict = batcher.open_stream(1, slower, 0.0)
+    assert isinstance(verdict, Refused)
+    assert "carry 1 robots" in verdict.reason
+    assert batcher.status(0.0).num_refused == 1
+    batcher.close_stream(0)
+    assert batcher.open_stream(1, slower, 0.0) == Accepted(pytest.approx(NOTICE_S), None)
+
+
+def test_a_robot_that_starves_alone_is_paced_to_ask_as_soon_as_its_chunk_is_there() -> None:
+    batcher = too_slow_for_one()
+    first_s = open_streams(batcher, 1)
+    batcher.add(waiting(0, 0, first_s, 0))
+    assert batcher.take(first_s).items
+    done_s = first_s + 0.4
+    batcher.on_finished(0, 1, 0.4, done_s)
+    assert batcher.next_observation_in_s(0, done_s) == 0.0
+    batcher.add(waiting(0, 8, done_s, 0))
+    assert batcher.take(done_s).items
+
+
+def test_a_stream_that_is_not_alone_is_not_called_too_slow_where_nobody_is_refused() -> None:
+    batcher = too_slow_for_one(refuses=False)
+    verdicts = [batcher.open_stream(stream, RATE, 0.0) for stream in range(2)]
+    notes = [verdict.too_slow for verdict in verdicts if isinstance(verdict, Accepted)]
+    assert [note is not None for note in notes] == [True, False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from([1.0, 3.0, 10.0, 20.0, 50.0]), min_size=1, max_size=6),
+    st.sampled_from([0.02, 0.16, 0.4, 3.0]),
+)
+def test_the_first_is_always_accepted_and_later_ones_only_if_all_fit_together(
+    rates_hz: list[float], latency_s: float
+) -> None:
+    rows = (LatencyRow(1, latency_s), LatencyRow(64, 2 * latency_s))
+    latencies = LatencyLearner(LatencyTable(**{**vars(STUDY_TABLE), "rows": rows}))
+    batcher: DeadlineBatcher[None] = DeadlineBatcher(64, latencies)
+    admission = TierAdmission(latencies, 64, lambda: DEFAULT_MARGIN_S)
+    held: list[StreamRate] = []
+    for stream, control_hz in enumerate(rates_hz):
+        rate = StreamRate(control_hz, 5, 10)
+        verdict = batcher.open_stream(stream, rate, 0.0)
+        fits = admission.fits([*held, rate], 1)
+        assert isinstance(verdict, Accepted) == (fits or not held)
+        if isinstance(verdict, Accepted):
+            assert (verdict.too_slow is None) == fits
+            held.append(rate)
+    assert batcher.status(0.0).num_streams == len(held)
+
+
+def test_a_robot_that_a_batch_takes_thousands_of_steps_of_is_expected_without_a_search() -> None:
+    rows = (LatencyRow(1, 1e9), LatencyRow(64, 1e9))
+    table = LatencyTable(**{**vars(STUDY_TABLE), "rows": rows})
+    batcher: DeadlineBatcher[None] = DeadlineBatcher(64, LatencyLearner(table))
+    batcher.open_stream(0, StreamRate(1e4, 5, 10), 0.0)
+    batcher.add(waiting(0, 0, 0.02, 0))
+    assert len(batcher.take(0.02).items) == 1

@@ -65,6 +65,8 @@ class Storm(RuleBasedStateMachine):
         self.sequence = 0
         self.waiting: set[int] = set()
         self.busy: dict[int, int] = {}
+        self.open_streams: set[int] = set()
+        self.num_refused = 0
 
     @rule(stream=_STREAMS, rate=_rates())
     def open(self, stream: int, rate: StreamRate) -> None:
@@ -73,8 +75,12 @@ class Storm(RuleBasedStateMachine):
             in_s = verdict.next_observation_in_s
             assert in_s is not None
             assert 0.0 <= in_s < math.inf
+            assert verdict.too_slow is None or not self.open_streams - {stream}
+            self.open_streams.add(stream)
         else:
             assert verdict.reason
+            assert self.open_streams - {stream}, "a robot alone was refused"
+            self.num_refused += 1
 
     @rule(
         stream=_STREAMS,
@@ -125,6 +131,7 @@ class Storm(RuleBasedStateMachine):
 
     @rule(stream=_STREAMS)
     def close(self, stream: int) -> None:
+        self.open_streams.discard(stream)
         gone = self.batcher.close_stream(stream)
         if gone is not None:
             self.waiting.remove(gone.sequence)
@@ -142,6 +149,13 @@ class Storm(RuleBasedStateMachine):
     def nobody_is_forgotten(self) -> None:
         if hasattr(self, "batcher"):
             assert len(self.batcher) == len(self.waiting)
+
+    @invariant()
+    def who_was_accepted_is_known_and_nobody_else(self) -> None:
+        if hasattr(self, "batcher"):
+            status = self.batcher.status(self.now_s)
+            told = (len(self.open_streams), self.num_refused)
+            assert (status.num_streams, status.num_refused) == told
 
     @precondition(lambda self: bool(self.waiting))
     @rule()
