@@ -15,6 +15,7 @@ from server.capacity.from_server import Measured, read_status
 from server.capacity.plan_lines import ActionInputs, Line, Plan, PlanInputs, make_plan
 from server.core.batching.latency_table import STUDY_TABLE, LatencyTable
 from server.core.capacity import KvPool
+from server.result_path import check_result_path
 
 DESCRIPTION = """\
 Plans a box from its KV pool, the contexts of its conversations and the latencies of its policy.
@@ -41,6 +42,8 @@ def main(arguments: list[str]) -> int:
         RobotSdkError: The server cannot be reached or refuses.
     """
     args = _parser().parse_args(arguments)
+    if args.json not in (None, "-"):
+        check_result_path(Path(args.json), "--json")
     measured = None if args.from_server is None else _ask(args)
     plan = make_plan(_inputs(args, measured))
     if args.json == "-":

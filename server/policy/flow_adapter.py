@@ -20,6 +20,9 @@ class FlowAdapter:
         checkpoint: File with the weights; empty for the one that comes with the project.
     """
 
+    #: Of the network's numbers, as `profile-policy` tells it.
+    dtype = "float32"
+
     def __init__(self, checkpoint: str = "") -> None:
         self._policy = FlowPolicy.load(Path(checkpoint) if checkpoint else DEFAULT_CHECKPOINT)
 

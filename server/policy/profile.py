@@ -26,6 +26,7 @@ from server.core.batching.latency_table import LatencyRow, LatencyTable
 from server.policy.interface import Policy, PolicyInput, PolicyOutput
 from server.policy.out_of_memory import is_out_of_memory
 from server.policy.registry import factory_path
+from server.result_path import check_result_path
 from server.sections.policy import PolicySection
 from server.worker.factory import FactoryError, build
 
@@ -58,6 +59,8 @@ def main(arguments: list[str]) -> int:
         RobotSdkError: The policy refused an observation or failed.
     """
     args = _parser().parse_args(arguments)
+    if args.json is not None:
+        check_result_path(args.json, "--json")
     try:
         name, section = _choose(configuration.load(args.config, args.set), args.policy)
     except ConfigError as error:
@@ -81,7 +84,6 @@ def main(arguments: list[str]) -> int:
     )
     sys.stdout.write(render(table) + "\n")
     if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(table.to_json(), indent=2) + "\n", encoding="utf-8")
     return 0
 
