@@ -17,6 +17,7 @@ from typing import Any
 from robot_sdk.api.v1 import common_pb2, policy_pb2
 from robot_sdk.clock import Clock, to_ns
 from robot_sdk.errors import (
+    BadModelOutputError,
     CancelledByServerError,
     DeadlineExceededError,
     OverloadedError,
@@ -84,6 +85,15 @@ class _Request:
     control_step: int
     received_s: float
     trace: common_pb2.TraceContext
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a worker made of one request: `chunk` or `error` is set."""
+
+    timing: policy_pb2.PolicyTiming
+    chunk: common_pb2.Tensor | None = None
+    error: common_pb2.ErrorDetail | None = None
 
 
 @dataclass
@@ -435,33 +445,35 @@ class PolicyDriver:
     def _finished(self, index: int, frame: Frame) -> None:
         worker = self._workers[index]
         requests, worker.running = worker.running, ()
+        if not requests:
+            _log.error("%s sent a frame that nobody waits for", worker.supervisor.name)
+            return
         started_s, finished_s = worker.started_s, self._clock.now_s()
         self._batcher.on_finished(index, len(requests), finished_s - started_s, finished_s)
         self.totals.batches += 1
         # The next batch goes out before the answers are written: the worker is what is scarce.
         self._pump()
-        offset = 0
-        for request, fields in zip(requests, frame.header["answers"], strict=True):
-            body = frame.body[offset : offset + fields["length"]]
-            offset += fields["length"]
-            timing = policy_pb2.PolicyTiming(
-                batch_wait_s=started_s - request.received_s,
-                preprocess_s=fields["preprocess_s"],
-                vision_s=fields["vision_s"],
-                prefill_s=fields["prefill_s"],
-                denoise_s=fields["denoise_s"],
-                infer_s=frame.header["infer_s"],
-                batch_size=len(requests),
-                modelled_delay_s=frame.header["modelled_delay_s"],
-                worker=str(index),
-            )
-            if fields["failed"]:
+        try:
+            results = _read_results(frame, requests, started_s, index)
+        except Exception:
+            # Whatever is wrong with it: no robot may wait for an answer that never comes.
+            _log.exception("%s sent an answer that cannot be read", worker.supervisor.name)
+            for request in requests:
+                self._fail(
+                    request,
+                    BadModelOutputError(
+                        f"the answer of the worker of policy {self.name} cannot be read; "
+                        "the server's log says why"
+                    ),
+                )
+            return
+        for request, result in zip(requests, results, strict=True):
+            if result.error is not None:
                 self.totals.failed += 1
-                self._deliver(request, timing, error=common_pb2.ErrorDetail.FromString(body))
             else:
                 self.totals.chunks += 1
                 self._on_chunk(self._clock.now_s() - request.received_s)
-                self._deliver(request, timing, chunk=common_pb2.Tensor.FromString(body))
+            self._deliver(request, result.timing, result.chunk, result.error)
 
     def _lost(self, index: int) -> None:
         worker = self._workers[index]
@@ -527,6 +539,39 @@ class PolicyDriver:
                 request.trace,
             )
         )
+
+
+def _read_results(
+    frame: Frame, requests: Sequence[_Request], started_s: float, worker: int
+) -> list[_Result]:
+    """What a worker's frame says of each request.
+
+    Raises:
+        Exception: Of any kind, if it is not an answer to so many requests.
+    """
+    results = []
+    offset = 0
+    for request, fields in zip(requests, frame.header["answers"], strict=True):
+        body = frame.body[offset : offset + fields["length"]]
+        offset += fields["length"]
+        timing = policy_pb2.PolicyTiming(
+            batch_wait_s=started_s - request.received_s,
+            preprocess_s=fields["preprocess_s"],
+            vision_s=fields["vision_s"],
+            prefill_s=fields["prefill_s"],
+            denoise_s=fields["denoise_s"],
+            infer_s=frame.header["infer_s"],
+            batch_size=len(requests),
+            modelled_delay_s=frame.header["modelled_delay_s"],
+            worker=str(worker),
+        )
+        if fields["failed"]:
+            results.append(_Result(timing, error=common_pb2.ErrorDetail.FromString(body)))
+        else:
+            results.append(_Result(timing, chunk=common_pb2.Tensor.FromString(body)))
+    if offset != len(frame.body):
+        raise ValueError(f"the body has {len(frame.body)} bytes; its header speaks of {offset}")
+    return results
 
 
 def _refusal(policy: str, control_hz: float, verdict: Refused) -> OverloadedError:

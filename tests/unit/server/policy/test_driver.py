@@ -11,6 +11,7 @@ import pytest
 from robot_sdk.api.v1 import policy_pb2
 from robot_sdk.clock import VirtualClock
 from robot_sdk.errors import (
+    BadModelOutputError,
     DeadlineExceededError,
     OverloadedError,
     WorkerUnavailableError,
@@ -68,6 +69,13 @@ class PlayedWorker:
 
     def finish(self, infer_s: float = 0.1) -> None:
         """Answer the last batch with one empty chunk each."""
+        self.answer(self.result(infer_s))
+
+    def answer(self, header: dict[str, Any], body: bytes = b"") -> None:
+        self._driver._finished(self._index, Frame(header, body))
+
+    def result(self, infer_s: float = 0.1) -> dict[str, Any]:
+        """Header of a good answer to the last batch."""
         answer = {
             "failed": False,
             "length": 0,
@@ -76,13 +84,12 @@ class PlayedWorker:
             "prefill_s": None,
             "denoise_s": None,
         }
-        header = {
+        return {
             "op": "result",
             "infer_s": infer_s,
             "modelled_delay_s": None,
-            "answers": [answer] * len(self.sent[-1]["items"]),
+            "answers": [dict(answer) for _ in self.sent[-1]["items"]],
         }
-        self._driver._finished(self._index, Frame(header, b""))
 
     def die(self) -> None:
         self.state = WorkerState.DOWN
@@ -309,6 +316,85 @@ def test_the_next_batch_leaves_before_the_answers_of_the_last_one() -> None:
         assert seen == [2]
 
     asyncio.run(main())
+
+
+def _without_answers(header: dict[str, Any]) -> bytes:
+    del header["answers"]
+    return b""
+
+
+def _one_answer_short(header: dict[str, Any]) -> bytes:
+    header["answers"].pop()
+    return b""
+
+
+def _last_answer_without_a_length(header: dict[str, Any]) -> bytes:
+    del header["answers"][-1]["length"]
+    return b""
+
+
+def _time_that_is_no_number(header: dict[str, Any]) -> bytes:
+    header["infer_s"] = "long"
+    return b""
+
+
+def _chunk_that_is_no_tensor(header: dict[str, Any]) -> bytes:
+    header["answers"][-1]["length"] = 1
+    return b"\xff"
+
+
+def _body_cut_short(header: dict[str, Any]) -> bytes:
+    header["answers"][-1]["length"] = 1
+    return b""
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _without_answers,
+        _one_answer_short,
+        _last_answer_without_a_length,
+        _time_that_is_no_number,
+        _chunk_that_is_no_tensor,
+        _body_cut_short,
+    ],
+)
+def test_an_answer_that_cannot_be_read_fails_its_whole_batch_and_the_next_one_runs(
+    spoil: Callable[[dict[str, Any]], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(tier: Tier) -> None:
+        streams = [tier.open() for _ in range(4)]
+        tier.submit(streams[0])
+        for stream in streams[1:]:
+            tier.submit(stream, sequence=2)
+        tier.workers[0].finish()
+        tier.answers.clear()
+        tier.submit(streams[0], sequence=3)
+        header = tier.workers[0].result()
+        body = spoil(header)
+        tier.workers[0].answer(header, body)
+        assert [answer.sequence for answer in tier.answers] == [2, 2, 2]
+        assert {type(error) for error in tier.errors()} == {BadModelOutputError}
+        assert len(tier.errors()) == tier.driver.totals.failed == 3
+        assert tier.batches() == [1, 3, 1]
+        tier.workers[0].finish()
+        assert [answer.sequence for answer in tier.answers] == [2, 2, 2, 3]
+        assert (tier.driver.num_running, tier.driver.totals.chunks) == (0, 2)
+
+    play(script)
+    assert "worker 0 sent an answer that cannot be read" in caplog.text
+
+
+def test_a_frame_that_nobody_waits_for_is_logged_and_teaches_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def script(tier: Tier) -> None:
+        tier.workers[0].answer({"op": "result"})
+        assert tier.batcher.told == []
+        assert tier.driver.totals.batches == 0
+
+    play(script)
+    assert "worker 0 sent a frame that nobody waits for" in caplog.text
 
 
 def test_a_lost_worker_is_told_to_the_batcher_and_fails_its_batch_alone() -> None:

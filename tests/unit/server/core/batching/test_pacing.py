@@ -188,3 +188,17 @@ def test_no_robot_is_told_to_ask_later_than_its_rows_allow(
         rows_end_s = pacer.tick_s(stream, step + rate.horizon)
         chunk_s = pacer.tick_s(stream, next_step) + latency_s
         assert chunk_s <= rows_end_s + 1e-6 or next_step == step + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0.0, 1000.0))
+def test_the_step_from_a_time_is_the_first_one_that_arrives_no_earlier(
+    step: int, in_s: float
+) -> None:
+    pacer = Pacer()
+    first_s = pacer.join(0, RATE, 0.0)
+    arrive(pacer, 0, step, first_s)
+    time_s = first_s + in_s
+    found = pacer.step_from(0, time_s)
+    assert pacer.tick_s(0, found) >= time_s - 2e-9
+    assert pacer.tick_s(0, found - 1) < time_s
