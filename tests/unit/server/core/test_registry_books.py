@@ -159,7 +159,7 @@ def test_c1_a_policy_that_fails_at_an_end_keeps_no_slot(caplog: pytest.LogCaptur
     door.end(first, EndCause.ENDED_BY_ROBOT, 1.0)
 
     assert [type(event) for event in door.step(1.0)] == [AdmittedEvent]
-    assert "failed at an end" in caplog.text
+    assert "failed at the end of an episode" in caplog.text
 
 
 def test_a_held_turn_starts_when_the_bound_is_reached() -> None:
