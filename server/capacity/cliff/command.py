@@ -9,9 +9,9 @@ from robot_sdk.errors import InvalidArgumentError
 
 DESCRIPTION = """\
 Revisits sessions in a fixed cyclic order and counts those whose whole prefix was still cached.
---engine study: the study's pools, contexts and blocks on vLLM's own scheduler without a model
-(about a minute on two cores; two with --study-engine). --engine tiny: a small random model on this
-server, driven by robots over gRPC and counted from outside, without and with an admission cap
+--engine study: the study's pools, contexts and blocks on vLLM's own scheduler without a model (over
+a minute on two idle cores; twice that with --study-engine). --engine tiny: a small random model on
+this server, driven by robots over gRPC and counted from outside, without and with an admission cap
 (under two minutes). Exit codes: 0 done, 1 an engine fails, 2 bad input, 3 another cliff than the
 one that must be seen."""
 
