@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -285,6 +286,13 @@ class Endpoint:
         words = str(error) or type(error).__name__
         if isinstance(error, aiohttp.ClientSSLError):
             words += " (openai.ca_file names the certificates to trust)"
+        elif isinstance(error, aiohttp.ClientConnectorError):
+            # Its own words speak of TLS where there is none.
+            cause = error.os_error
+            reason = cause.strerror or str(cause)
+            if isinstance(cause, ConnectionError) and cause.errno is not None:
+                reason = os.strerror(cause.errno)
+            words = f"no connection to {error.host}:{error.port}: {reason}"
         return words if self._key is None else self._key.redact(words)
 
     def _silence(self, setting: str) -> WorkerUnavailableError:

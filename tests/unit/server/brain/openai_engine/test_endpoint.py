@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+
+import pytest
 
 from robot_sdk.clock import SYSTEM_CLOCK
-from server.brain.openai_engine.endpoint import Endpoint
+from server.brain.openai_engine.endpoint import Endpoint, UnreachableError
 from server.sections.openai import OpenAiSection
 
 
@@ -32,3 +35,22 @@ def test_an_endpoint_that_sends_without_pause_does_not_keep_the_event_loop_to_it
         return list(others)
 
     assert asyncio.run(run()) == ["ran"]
+
+
+def test_a_refused_connection_is_told_without_words_of_tls():
+    async def ask(port):
+        section = OpenAiSection(base_url=f"http://127.0.0.1:{port}/v1")
+        endpoint = Endpoint(section, None, SYSTEM_CLOCK)
+        await endpoint.open()
+        try:
+            await endpoint.models()
+        finally:
+            await endpoint.close()
+
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with pytest.raises(UnreachableError) as raised:
+            asyncio.run(ask(port))
+
+    assert str(raised.value) == f"no connection to 127.0.0.1:{port}: Connection refused"
