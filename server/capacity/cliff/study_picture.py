@@ -64,5 +64,5 @@ def draw(variants: Sequence[Variant], pools_blocks: Sequence[int], path: Path) -
     note = f"Steps of {STUDY_STEP_TOKENS:,} tokens where a curve has steps."
     if len(shown) > 1:
         note += f" Curves are drawn {_OFFSET} below each other so that none hides another."
-    figure.text(0.5, 0.005, note, ha="center", fontsize="small")
+    figure.supxlabel(note, fontsize="small")
     figure.savefig(path)
