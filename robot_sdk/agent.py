@@ -113,7 +113,8 @@ class AgentLimits:
         max_empty_answers: Answers in a row without a tool call that are answered with a nudge.
         max_invalid_calls: Calls in a row that were refused unrun.
         max_brain_retries: Repetitions of one question after errors that may pass. A server that
-            cannot be reached is waited for by the episode itself, before this counts.
+            cannot be reached, or whose brain is not ready, is waited for within each of them: up to
+            60 s without a deadline, so with 2 repetitions three minutes in all. The robot holds.
         brain_retry_s: Pause before such a repetition when the server names none.
     """
 

@@ -7,8 +7,10 @@ broken attempt is handed out; tool calls come out only with the commit.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from robot_sdk.api.v1 import brain_pb2, common_pb2
 from robot_sdk.backoff import Backoff
@@ -37,8 +39,10 @@ from robot_sdk.message_codec import (
 from robot_sdk.messages import Message, Sampling, ToolSpec, TurnResult
 from robot_sdk.transport import Transport
 
-#: Without a deadline of the caller: how long a turn is asked again while the server is away. The
-#: lease usually ends it sooner.
+_log = logging.getLogger("robot_sdk")
+
+#: Without a deadline of the caller: how long a turn is asked again while the server or its brain is
+#: away. The lease usually ends it sooner.
 RETRY_FOR_S = 60.0
 _RESUME_WAIT_S = 5.0
 _WORTH_ASKING_AGAIN = (ServerUnavailableError, TurnInProgressError, WorkerUnavailableError)
@@ -113,12 +117,15 @@ class BrainClient:
         backoff = Backoff()
         started_s = self._clock.now_s()
         num_attempts = 0
+        is_told = False
         while True:
             num_attempts += 1
+            asked_s = self._clock.now_s()
             episode = self._lease.episode_ref()
             request.episode.CopyFrom(episode)
             try:
-                return self._attempt(request, limit, on_text, started_s, num_attempts)
+                result = self._attempt(request, limit, on_text, started_s, num_attempts)
+                return replace(result, unavailable_s=asked_s - started_s)
             except FencedError as error:
                 self._wait_for_own_resume(episode, error)
             except EpisodeError as error:
@@ -130,6 +137,10 @@ class BrainClient:
                 if not isinstance(error, _WORTH_ASKING_AGAIN):
                     raise
                 pause_s = backoff.next_s(error.retry_after_s)
+                limit.failed(error)
+                if not is_told:
+                    is_told = True
+                    _log.warning("turn %d waits: %s; asking again", request.turn_index, error)
                 limit.check(pause_s, request.turn_index, error)
                 self._calls.pause(pause_s)
 
@@ -181,14 +192,22 @@ class _Limit:
         self._deadline_s = deadline_s
         self._end_s = None if deadline_s is None else now_s + deadline_s
         self._give_up_s = now_s + RETRY_FOR_S
+        self._has_failed = False
 
     def remaining_s(self) -> float | None:
         """Seconds left for the caller's deadline; None without one."""
         return None if self._end_s is None else max(0.001, self._end_s - SYSTEM_CLOCK.now_s())
 
     def progressed(self) -> None:
-        """The server has taken the turn: it is there."""
-        self._give_up_s = SYSTEM_CLOCK.now_s() + RETRY_FOR_S
+        """The server has taken the turn: it is there. Of a brain that fails this says nothing."""
+        if not self._has_failed:
+            self._give_up_s = SYSTEM_CLOCK.now_s() + RETRY_FOR_S
+
+    def failed(self, error: RobotSdkError) -> None:
+        """The server answered that its brain cannot work: the first such answer starts the time."""
+        if isinstance(error, WorkerUnavailableError) and not self._has_failed:
+            self._has_failed = True
+            self._give_up_s = SYSTEM_CLOCK.now_s() + RETRY_FOR_S
 
     def check(self, pause_s: float, turn_index: int, error: RobotSdkError) -> None:
         """Raise if no time is left for another try after `pause_s`."""

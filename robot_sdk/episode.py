@@ -16,6 +16,7 @@ from robot_sdk.episode_calls import EpisodeCalls
 from robot_sdk.errors import EpisodeEndedError, RobotSdkError, UnsupportedError, nearest
 from robot_sdk.lease_client import END_TIMEOUT_S, LeaseClient
 from robot_sdk.messages import Message, Sampling, ToolSpec, TurnResult
+from robot_sdk.plain_text import one_line
 from robot_sdk.policy_client import RemotePolicyStream
 from robot_sdk.robot_state import RobotState
 from robot_sdk.server_info import ServerInfo
@@ -32,6 +33,7 @@ _OUTCOMES: dict[Outcome, episode_pb2.EpisodeOutcome] = {
     "aborted": episode_pb2.EPISODE_OUTCOME_ABORTED,
 }
 _MAX_REASON_CHARS = 500
+_MAX_LOGGED_CHARS = 300
 #: Relative difference of two control rates that nobody means to be two.
 _RATE_TOLERANCE = 0.01
 
@@ -405,6 +407,14 @@ class Episode:
         update = QueueUpdate(
             wire.position, wire.num_waiting, optional(wire, "expected_wait_s"), wire.reason
         )
+        if update.reason and not any(told.reason for told in self._queue_updates):
+            # Once: the program prints nothing while it waits.
+            _log.warning(
+                "waiting at the door, place %d of %d: %s",
+                update.position,
+                update.num_waiting,
+                one_line(update.reason, _MAX_LOGGED_CHARS),
+            )
         self._queue_updates.append(update)
         if self._on_queued is not None:
             self._on_queued(update)

@@ -182,6 +182,7 @@ class _DecideSpan:
             spans.decide(
                 turn_index=turn.index,
                 latency_s=turn.latency_s,
+                unavailable_s=turn.unavailable_s,
                 usage=turn.usage,
                 timing=turn.timing,
                 engine=turn.engine,

@@ -153,7 +153,10 @@ class TurnResult:
         finish_reason: "length" means the answer was cut: its last tool call must not be executed.
         started_s, ended_s: First request of this turn and its commit, on the client's clock.
         replayed: The server played back a turn it had committed before.
-        num_attempts: Requests it took; more than one after a broken connection.
+        num_attempts: Requests it took; more than one after a broken connection, or while the brain
+            was not ready.
+        unavailable_s: From the first of these to the last: the time that went by because the server
+            or its brain was away. Part of `latency_s`.
     """
 
     index: int
@@ -167,6 +170,7 @@ class TurnResult:
     ended_s: float
     replayed: bool = False
     num_attempts: int = 1
+    unavailable_s: float = 0.0
     engine: str = ""
     model: str = ""
 

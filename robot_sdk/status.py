@@ -76,6 +76,8 @@ def render_status(status: fleet_pb2.FleetStatus) -> str:
             f"{brain.committed_turns_total} committed, {brain.replayed_turns_total} replayed, "
             f"{brain.aborted_turns_total} aborted"
         )
+        if brain.problem:
+            lines.append(f"  not ready: {one_line(brain.problem, 300)}")
         lines += cache_lines(brain)
     for policy in status.policies:
         lines.append(

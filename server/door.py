@@ -58,6 +58,7 @@ def build_hub(
         on_episode_end=brain.end_episode if brain else lambda _: None,
         max_context_tokens=lambda: brain.info.max_context_tokens if brain else None,
         engine_gauges=lambda: engine_gauges(admission, brain),
+        brain_problem=lambda: brain.problem if brain else "",
         on_turn=on_turn,
     )
 

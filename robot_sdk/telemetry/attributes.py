@@ -113,7 +113,10 @@ BRAIN_DECODE_S = "robot.brain.decode_s"
 BRAIN_TTFT_S = "robot.brain.ttft_s"
 #: From the request's arrival at the server to its last word, on the server's clock.
 BRAIN_SERVER_S = "robot.brain.server_s"
-#: Client latency minus `BRAIN_SERVER_S`: both directions of the network, on no clock but durations.
+#: Before the request that was answered: the server or its brain was away.
+BRAIN_UNAVAILABLE_S = "robot.brain.unavailable_s"
+#: Client latency minus `BRAIN_SERVER_S` and `BRAIN_UNAVAILABLE_S`: both directions of the network,
+#: on no clock but durations.
 BRAIN_NETWORK_S = "robot.brain.network_s"
 #: Part of the latency that was added on purpose and is no work. Absent: none.
 BRAIN_MODELLED_DELAY_S = "robot.brain.modelled_delay_s"

@@ -120,6 +120,7 @@ def decide(
     *,
     turn_index: int,
     latency_s: float | None = None,
+    unavailable_s: float | None = None,
     usage: TokenUsage | None = None,
     timing: BrainTiming | None = None,
     engine: str | None = None,
@@ -136,6 +137,7 @@ def decide(
     Args:
         turn_index: Counts from 0 within the episode.
         latency_s: From sending to the last word, on the client. Gives the network's share.
+        unavailable_s: Part of `latency_s` before the request that was answered. None or 0: none.
         usage: Token counts, of the wire or of `robot_sdk.messages`.
         timing: The server's breakdown, of the wire or of `robot_sdk.messages`.
         engine: Engine that answered.
@@ -163,7 +165,7 @@ def decide(
     if usage is not None:
         values.update(_usage(usage))
     if timing is not None:
-        values.update(_brain_timing(timing, latency_s))
+        values.update(_brain_timing(timing, latency_s, unavailable_s))
     return known(values)
 
 
@@ -260,11 +262,15 @@ def _usage(usage: TokenUsage) -> dict[str, AttributeValue | None]:
     return values
 
 
-def _brain_timing(timing: BrainTiming, latency_s: float | None) -> dict[str, AttributeValue | None]:
+def _brain_timing(
+    timing: BrainTiming, latency_s: float | None, unavailable_s: float | None
+) -> dict[str, AttributeValue | None]:
     server_s = _elapsed_s(timing.server_received_ns, timing.server_done_ns)
+    answered_s = None if latency_s is None else latency_s - (unavailable_s or 0.0)
     return {
+        attr.BRAIN_UNAVAILABLE_S: unavailable_s or None,
         attr.BRAIN_SERVER_S: server_s,
-        attr.BRAIN_NETWORK_S: _network_s(latency_s, server_s),
+        attr.BRAIN_NETWORK_S: _network_s(answered_s, server_s),
         attr.BRAIN_QUEUE_S: _optional(timing, "queue_s"),
         attr.BRAIN_PREPROCESS_S: _optional(timing, "preprocess_s"),
         attr.BRAIN_PREFILL_S: _optional(timing, "prefill_s"),

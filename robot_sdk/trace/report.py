@@ -39,6 +39,7 @@ CLOCK_NAMES = (
 )
 
 _TURN_PARTS: Mapping[str, str] = {
+    "unavailable": attr.BRAIN_UNAVAILABLE_S,
     "network": attr.BRAIN_NETWORK_S,
     "queue": attr.BRAIN_QUEUE_S,
     "preprocess": attr.BRAIN_PREPROCESS_S,

@@ -222,6 +222,10 @@ class BrainEngine(Protocol):
         """Loaded, and able to take a turn now."""
 
     @property
+    def problem(self) -> str:
+        """Why it is not ready, for people; empty if it is."""
+
+    @property
     def num_running(self) -> int:
         """Turns being worked on, including cancelled ones whose work has not stopped yet."""
 

@@ -67,6 +67,10 @@ class WorkerEngine:
         return self._supervisor.state is WorkerState.READY
 
     @property
+    def problem(self) -> str:
+        return self._supervisor.problem
+
+    @property
     def num_running(self) -> int:
         return len(self._running)
 
@@ -160,6 +164,6 @@ class WorkerEngine:
 
     def _unavailable(self) -> RobotSdkError:
         return WorkerUnavailableError(
-            f"the brain is {self._supervisor.state.value}",
+            f"the brain is not ready: {self.problem}",
             retry_after_s=self._supervisor.retry_after_s,
         )

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from robot_sdk.errors import OverloadedError
 from robot_sdk.messages import TokenUsage
@@ -115,6 +115,7 @@ class EpisodeRegistry:
         self._durations = DurationHistory()
         self._drain: Drain | None = None
         self._reason = ""
+        self._brain_problem = ""
         self._told_faults: dict[str, str] = {}
         self._admitted_total = 0
         self._ended_total = 0
@@ -131,7 +132,8 @@ class EpisodeRegistry:
     @property
     def waiting_reason(self) -> str:
         """Why the head of the queue is not inside. Empty: nobody waits."""
-        return self._reason if self.queued() else ""
+        line = self._line()
+        return self._reason_of(line[0]) if line else ""
 
     @property
     def num_active(self) -> int:
@@ -160,6 +162,10 @@ class EpisodeRegistry:
         self.ledger.set_pool(
             engine.pool_blocks, engine.block_tokens, engine.snapshot_interval_tokens
         )
+
+    def tell_brain(self, problem: str) -> None:
+        """Why the brain can take no turn; empty if it can. Whoever needs it waits at the door."""
+        self._brain_problem = problem
 
     def queued(self) -> list[Episode]:
         """In order of arrival."""
@@ -273,7 +279,13 @@ class EpisodeRegistry:
         cap = max(len(ages_s), 1) if self.admission.cap is None else self.admission.cap
         waits_s = expected_waits_s(ages_s, self._durations.mean_s(), cap, len(line))
         return [
-            Place(episode.episode_id, index + 1, len(line), waits_s[index], self._reason)
+            Place(
+                episode.episode_id,
+                index + 1,
+                len(line),
+                waits_s[index],
+                self._reason_of(episode),
+            )
             for index, episode in enumerate(line)
         ]
 
@@ -301,6 +313,12 @@ class EpisodeRegistry:
         inside = Counter(episode.info.tenant for episode in self.active())
         return fair_order(self.queued(), inside, self._tenant_weights)
 
+    def _reason_of(self, episode: Episode) -> str:
+        """Why an episode at the door is not inside."""
+        if self._brain_problem and episode.info.uses_brain and self._drain is None:
+            return f"the brain is not ready: {self._brain_problem}"
+        return self._reason
+
     def _admit(self, now_s: float) -> list[Episode]:
         if not self.num_queued:
             self._reason = ""
@@ -309,6 +327,13 @@ class EpisodeRegistry:
             self._reason = "the server is draining"
             return []
         view = self.view(now_s)
+        if self._brain_problem:
+            # Those who need no brain do not wait for it.
+            ready = tuple(waiting for waiting in view.waiting if not waiting.uses_brain)
+            if not ready:
+                self._reason = ""
+                return []
+            view = replace(view, waiting=ready)
         self._reason = f"the admission policy {self.admission.name} failed; see the server's log"
         decision = self.admission.decide(view)
         self._reason = decision.reason

@@ -78,6 +78,8 @@ _ENGINE_ERRORS = (
     UnsupportedError,
     WorkerUnavailableError,
 )
+#: When a turn that came while the brain was not ready is worth asking again.
+_UNREADY_RETRY_S = 1.0
 #: Above this a request is checked in a thread: hashing a picture, or going through thousands of
 #: short parts, would hold up the event loop.
 _BIG_REQUEST_BYTES = 16 * 1024
@@ -136,6 +138,13 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             self._services.brain_totals.replayed += 1
             await self._replay(request, begun.record, context, received_s)
             return
+        if not self._services.brain.is_ready:
+            # Before the turn is accepted: it counts neither as taken nor as aborted.
+            live.turns.abandon(begun)
+            raise WorkerUnavailableError(
+                f"the brain is not ready: {self._services.brain.problem}",
+                retry_after_s=_UNREADY_RETRY_S,
+            )
         slack_s = request.slack_s if request.HasField("slack_s") else self._hub.slack_s(live)
         span = self._telemetry.start_span(
             attr.SPAN_SERVER_DECIDE,

@@ -23,6 +23,7 @@ def brain_status(
         replayed_turns_total=totals.replayed,
         aborted_turns_total=totals.aborted,
         ready=engine.is_ready,
+        problem=engine.problem,
         prefix=_prefix(snapshot),
         load=_load(engine, report.engine),
         alerts=[

@@ -89,6 +89,7 @@ class EpisodeHub:
         max_context_tokens: The longest conversation the brain takes, asked at every admission
             because an engine may know it only once it has loaded. None: no limit, or unknown.
         engine_gauges: What the brain's engine last said of itself; asked at every step.
+        brain_problem: Why the brain can take no turn now, empty if it can; asked at every step.
         on_turn: Told of every committed turn: what it found of its prefix, and its time in the
             server, seconds.
     """
@@ -103,6 +104,7 @@ class EpisodeHub:
         on_episode_end: Callable[[str], None] = lambda _: None,
         max_context_tokens: Callable[[], int | None] = lambda: None,
         engine_gauges: Callable[[], EngineGauges] = lambda: SILENT_ENGINE,
+        brain_problem: Callable[[], str] = lambda: "",
         on_turn: Callable[[PrefixOutcome, float], None] = lambda _outcome, _latency_s: None,
     ) -> None:
         self.registry = registry
@@ -113,6 +115,7 @@ class EpisodeHub:
         self._on_episode_end = on_episode_end
         self._max_context_tokens = max_context_tokens
         self._engine_gauges = engine_gauges
+        self._brain_problem = brain_problem
         self._on_turn = on_turn
         self._live: dict[str, LiveEpisode] = {}
         self._alert_log = AlertLog()
@@ -137,6 +140,7 @@ class EpisodeHub:
         """Do what is due now."""
         now_s = self._clock.now_s()
         self.registry.tell_engine(self._engine_gauges())
+        self.registry.tell_brain(self._brain_problem())
         for event in self.registry.step(now_s):
             # What the registry decided has happened already. A fault in carrying one thing out
             # must not leave the next robot without its news.

@@ -84,6 +84,15 @@ class Supervisor:
         return None if self._worker is None else self._worker.pid
 
     @property
+    def problem(self) -> str:
+        """Why nothing can be asked of it now, for people; empty if something can."""
+        if self.state is WorkerState.READY:
+            return ""
+        if self.state is WorkerState.LOADING:
+            return "it is loading"
+        return "its process has ended" + ("" if self._stopping else " and is started again")
+
+    @property
     def retry_after_s(self) -> float:
         """When a caller who was turned away may try again."""
         return 1.0 if self.state is WorkerState.LOADING else self._backoff_s + 0.5

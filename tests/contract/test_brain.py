@@ -13,6 +13,7 @@ from robot_sdk.errors import (
     OutOfOrderError,
     TooLargeError,
     UnsupportedError,
+    WorkerUnavailableError,
 )
 from robot_sdk.messages import (
     ImagePart,
@@ -154,6 +155,23 @@ def test_an_error_of_the_brain_reaches_the_caller_with_its_detail(rig, episode):
     with pytest.raises(BadModelOutputError) as caught:
         episode.decide(HELLO)
     assert (caught.value.field, caught.value.allowed) == ("text", ("words",))
+
+
+def test_a_brain_that_is_accepted_but_never_ready_is_given_up_in_time_and_told_once(
+    rig, episode, monkeypatch, caplog
+):
+    monkeypatch.setattr("robot_sdk.brain_client.RETRY_FOR_S", 0.5)
+    runs = []
+
+    def unready(request):
+        runs.append(1)
+        raise WorkerUnavailableError("the brain is not ready: it is loading")
+
+    rig.fake.brain = unready
+    with pytest.raises(WorkerUnavailableError, match="it is loading"):
+        episode.decide(HELLO)
+    assert len(runs) > 1
+    assert caplog.text.count("it is loading") == 1
 
 
 def test_an_internal_error_of_the_brain_is_not_retried(rig, episode):

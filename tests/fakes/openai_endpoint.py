@@ -221,6 +221,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         endpoint = self.server.endpoint
         endpoint.model_headers.append(dict(self.headers))
+        if self.path != "/v1/models":
+            self._unknown_address()
+            return
         if isinstance(endpoint.models, int):
             status(endpoint.models)(self)
             return
@@ -231,13 +234,22 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         endpoint = self.server.endpoint
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        assert self.path == "/v1/chat/completions"
+        if self.path != "/v1/chat/completions":
+            self._unknown_address()
+            return
+        if body == b"{}":
+            status(400, "no messages")(self)
+            return
         endpoint.asked.append(Asked(dict(self.headers), body))
         reply = endpoint.replies.popleft() if endpoint.replies else endpoint.default
         try:
             reply(self)
         except (BrokenPipeError, ConnectionResetError):
             endpoint.num_broken += 1
+
+    def _unknown_address(self) -> None:
+        self.start(404, "text/html")
+        self.write(b"<html><head><title>x</title></head>\n<body><h1>Not Found</h1></body></html>")
 
     def start(
         self,

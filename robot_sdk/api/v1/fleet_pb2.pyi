@@ -87,7 +87,7 @@ class AdmissionStatus(_message.Message):
     def __init__(self, policy: _Optional[str] = ..., cap: _Optional[int] = ..., active_episodes: _Optional[int] = ..., queued_episodes: _Optional[int] = ..., admitted_total: _Optional[int] = ..., ended_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., reason: _Optional[str] = ..., forecast_blocks: _Optional[int] = ..., capacity_blocks: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class BrainStatus(_message.Message):
-    __slots__ = ("engine", "model", "running_turns", "waiting_turns", "committed_turns_total", "replayed_turns_total", "aborted_turns_total", "ready", "prefix", "load", "alerts")
+    __slots__ = ("engine", "model", "running_turns", "waiting_turns", "committed_turns_total", "replayed_turns_total", "aborted_turns_total", "ready", "prefix", "load", "alerts", "problem")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     RUNNING_TURNS_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +99,7 @@ class BrainStatus(_message.Message):
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     ALERTS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     engine: str
     model: str
     running_turns: int
@@ -110,7 +111,8 @@ class BrainStatus(_message.Message):
     prefix: PrefixStatus
     load: EngineLoad
     alerts: _containers.RepeatedCompositeFieldContainer[Alert]
-    def __init__(self, engine: _Optional[str] = ..., model: _Optional[str] = ..., running_turns: _Optional[int] = ..., waiting_turns: _Optional[int] = ..., committed_turns_total: _Optional[int] = ..., replayed_turns_total: _Optional[int] = ..., aborted_turns_total: _Optional[int] = ..., ready: bool = ..., prefix: _Optional[_Union[PrefixStatus, _Mapping]] = ..., load: _Optional[_Union[EngineLoad, _Mapping]] = ..., alerts: _Optional[_Iterable[_Union[Alert, _Mapping]]] = ...) -> None: ...
+    problem: str
+    def __init__(self, engine: _Optional[str] = ..., model: _Optional[str] = ..., running_turns: _Optional[int] = ..., waiting_turns: _Optional[int] = ..., committed_turns_total: _Optional[int] = ..., replayed_turns_total: _Optional[int] = ..., aborted_turns_total: _Optional[int] = ..., ready: bool = ..., prefix: _Optional[_Union[PrefixStatus, _Mapping]] = ..., load: _Optional[_Union[EngineLoad, _Mapping]] = ..., alerts: _Optional[_Iterable[_Union[Alert, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class PrefixStatus(_message.Message):
     __slots__ = ("window_s", "turns_in_window", "full_prefix_hit", "computed_per_generated", "baseline_computed_per_generated", "computed_tokens_per_min", "generated_tokens_per_min", "reuse_distance_blocks_p50", "reuse_distance_blocks_p90", "working_set_tokens", "working_set_blocks", "forecast_blocks", "learned_capacity_blocks", "mean_context_tokens")

@@ -25,7 +25,7 @@ from robot_sdk.errors import (
     WorkerUnavailableError,
 )
 from server.brain.openai_engine.pieces import blocks, num_bytes
-from server.brain.openai_engine.refusals import Refusal, read_refusal
+from server.brain.openai_engine.refusals import Refusal, plain_words, read_refusal
 from server.brain.openai_engine.settings import ApiKey
 from server.brain.openai_engine.sse import SseDecoder
 from server.sections.openai import OpenAiSection
@@ -134,6 +134,29 @@ class Endpoint:
         except aiohttp.ClientError as error:
             raise UnreachableError(self._words(error)) from error
 
+    async def has_chat(self) -> bool:
+        """Whether it answers at all where turns go: asked with a request that holds no turn.
+
+        Raises:
+            UnreachableError: No connection, or no answer in time.
+            RefusedError: It refused the key.
+        """
+        import aiohttp
+
+        assert self._session is not None
+        try:
+            async with asyncio.timeout(_MODELS_TIMEOUT_S + self._section.connect_timeout_s):
+                async with self._session.post(
+                    f"{self._base_url}/chat/completions", json={}, allow_redirects=False
+                ) as response:
+                    if response.status in (401, 403):
+                        raise RefusedError(await self._refusal(response))
+                    return response.status != 404
+        except TimeoutError:
+            raise UnreachableError("no answer in time") from None
+        except aiohttp.ClientError as error:
+            raise UnreachableError(self._words(error)) from error
+
     async def chat(
         self,
         body: Sequence[bytes],
@@ -229,7 +252,7 @@ class Endpoint:
         import aiohttp
 
         if response.content_type != "text/event-stream":
-            words = await self._start(response, 200)
+            words = plain_words(await self._start(response, _MAX_REFUSAL_BYTES))
             raise BadModelOutputError(
                 f"the model endpoint answered with {response.content_type} and not with a stream",
                 value=words,

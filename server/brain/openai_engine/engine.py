@@ -100,6 +100,12 @@ class OpenAiEngine:
         return not self._readiness.problem
 
     @property
+    def problem(self) -> str:
+        if not self._readiness.problem:
+            return ""
+        return f"the model endpoint cannot be used: {self._readiness.problem}"
+
+    @property
     def num_running(self) -> int:
         return self._num_running
 
@@ -335,10 +341,7 @@ class OpenAiEngine:
                 raise self._unavailable() from error
 
     def _unavailable(self) -> WorkerUnavailableError:
-        return WorkerUnavailableError(
-            f"the model endpoint cannot be used: {self._readiness.problem}",
-            retry_after_s=_RETRY_AFTER_S,
-        )
+        return WorkerUnavailableError(self.problem, retry_after_s=_RETRY_AFTER_S)
 
     def _reasoning_field(self, answer: Answer) -> str:
         setting = self._section.reasoning

@@ -70,6 +70,11 @@ class Readiness:
     async def _problem(self) -> str:
         try:
             models = await self._endpoint.models()
+            if models is None and not await self._endpoint.has_chat():
+                return (
+                    "it knows neither of the addresses models and chat/completions (404); check "
+                    "that openai.base_url ends with /v1"
+                )
         except UnreachableError as error:
             return f"it cannot be reached (openai.base_url): {error}"
         except RefusedError as error:

@@ -8,9 +8,11 @@ follow on hours of work.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from html import unescape
 from typing import Any
 
 from robot_sdk.errors import (
@@ -22,6 +24,7 @@ from robot_sdk.errors import (
     RobotSdkError,
     WorkerUnavailableError,
 )
+from robot_sdk.plain_text import one_line
 
 _MAX_WORDS = 300
 #: How endpoints word it, in lower case. OpenAI sends a code, too.
@@ -41,6 +44,10 @@ _CONTEXT_WORDS = (
 )
 #: Envoy's, when its upstream went away after it was given the request, or before.
 _LOST_UPSTREAM_WORDS = "reset before headers"
+#: Tags of a web page, and what is no text of it.
+_MARKUP = re.compile(
+    r"<!--.*?-->|<(style|script|head)\b.*?</\1\s*>|</?[a-z!][^>]*>", re.IGNORECASE | re.DOTALL
+)
 _USAGE_WORDS = ("stream_options", "include_usage")
 
 
@@ -164,10 +171,16 @@ def _error_object(body: str) -> tuple[str, str]:
     try:
         whole = json.loads(body)
     except (ValueError, RecursionError):
-        return "", body.strip()[:_MAX_WORDS]
+        return "", plain_words(body)
     if isinstance(whole, Mapping):
         return _error_fields(whole.get("error") or whole.get("detail") or whole)
     return _error_fields(whole)
+
+
+def plain_words(body: str) -> str:
+    """What a body that is no JSON says, on one line: of a web page its text, not its tags."""
+    words = one_line(_MARKUP.sub(" ", body), len(body) + 1)
+    return " ".join(unescape(words).split())[:_MAX_WORDS]
 
 
 def _error_fields(error: Any) -> tuple[str, str]:

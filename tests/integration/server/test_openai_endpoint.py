@@ -663,18 +663,24 @@ def test_an_endpoint_that_is_not_there_is_waited_for(
     server = start_server(toml(endpoint))
     client = connect(server)
     robot = Robot(client, policies=[])
-    robot.admitted()
-    robot.keep_alive()
-    with pytest.raises(WorkerUnavailableError, match="cannot be reached"):
-        robot.decide(0, [user("go")]).rest()
-    assert not client.status().brain.ready
+    queued = robot.inbox.until("queued")
+    assert "the brain is not ready" in queued.reason
+    assert "cannot be reached" in queued.reason
+    assert "cannot be reached" in client.status().brain.problem
 
     endpoint.start()
 
-    wait_until(lambda: client.status().brain.ready, 5.0)
+    robot.admitted()
+    robot.keep_alive()
+    assert client.status().brain.ready
+    assert client.status().brain.problem == ""
     assert robot.decide(0, [user("go")]).rest()[-1].done.model == MODEL
     endpoint.stop()
     wait_until(lambda: not client.status().brain.ready, 5.0)
+    before = client.status().brain.aborted_turns_total
+    with pytest.raises(WorkerUnavailableError, match="cannot be reached"):
+        robot.decide(1, [user("go on")]).rest()
+    assert client.status().brain.aborted_turns_total == before
     robot.drop()
     assert server.process.poll() is None
     assert "openai.base_url" in server.log
@@ -692,17 +698,34 @@ def test_an_endpoint_that_is_not_there_is_waited_for(
 )
 def test_an_endpoint_that_cannot_be_used_says_why(
     own_endpoint: FakeEndpoint,
-    raw_robot: Callable[..., Robot],
+    start_server: Callable[..., Server],
+    connect: Callable[..., Any],
     models: Any,
     words: str,
 ) -> None:
     own_endpoint.models = models
-    robot = raw_robot(own_endpoint)
+    client = connect(start_server(toml(own_endpoint)))
+    robot = Robot(client, policies=[])
 
-    with pytest.raises(WorkerUnavailableError, match=words):
-        robot.decide(0, [user("go")]).rest()
+    assert words in robot.inbox.until("queued").reason
 
+    assert words in client.status().brain.problem
     assert own_endpoint.asked == []
+    robot.drop()
+
+
+def test_an_endpoint_at_another_address_is_not_ready(
+    own_endpoint: FakeEndpoint, start_server: Callable[..., Server], connect: Callable[..., Any]
+) -> None:
+    settings = toml(own_endpoint).replace("/v1", "/v2")
+    client = connect(start_server(settings))
+
+    wait_until(lambda: "openai.base_url" in client.status().brain.problem, 5.0)
+    brain = client.status().brain
+
+    assert not brain.ready
+    assert "openai.base_url" in brain.problem
+    assert "<" not in brain.problem
 
 
 def test_an_endpoint_without_a_model_list_is_used(
@@ -803,12 +826,10 @@ def test_an_endpoint_whose_certificate_nobody_signed_is_not_used(
         Robot(connect(start_server(toml(endpoint, more))), policies=[])
         for more in ("", f'ca_file = "{certificate}"')
     ]
-    for robot in robots:
-        robot.admitted()
-        robot.keep_alive()
+    robots[1].admitted()
+    robots[1].keep_alive()
 
-    with pytest.raises(WorkerUnavailableError, match=r"openai\.ca_file"):
-        robots[0].decide(0, [user("go")]).rest()
+    assert "openai.ca_file" in robots[0].inbox.until("queued").reason
 
     assert robots[1].decide(0, [user("go")]).rest()[-1].done.turn_index == 0
     for robot in robots:

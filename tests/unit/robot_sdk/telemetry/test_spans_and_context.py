@@ -276,6 +276,18 @@ def test_decide_attributes_tell_zero_from_unknown() -> None:
     assert attributes[attr.BRAIN_FINISH_REASON] == "length"
 
 
+def test_a_wait_for_an_absent_brain_is_no_time_on_the_network() -> None:
+    attributes = spans.decide(
+        turn_index=0,
+        latency_s=26.5,
+        unavailable_s=25.0,
+        timing=brain_pb2.BrainTiming(server_received_ns=10**9, server_done_ns=2 * 10**9),
+    )
+
+    assert attributes[attr.BRAIN_UNAVAILABLE_S] == pytest.approx(25.0)
+    assert attributes[attr.BRAIN_NETWORK_S] == pytest.approx(0.5)
+
+
 def test_decide_attributes_are_the_same_from_wire_and_dataclass() -> None:
     messages = pytest.importorskip("robot_sdk.messages")
     wire = spans.decide(

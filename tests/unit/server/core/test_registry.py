@@ -47,6 +47,21 @@ def test_c1_an_expired_lease_frees_its_slot_in_the_same_step() -> None:
     assert door.counters.expired == 1
 
 
+def test_who_needs_the_brain_waits_for_it_with_the_reason_and_the_others_come_in() -> None:
+    door = registry(cap=None)
+    door.tell_brain("it is loading")
+    door.open(EpisodeInfo("thinker", uses_brain=True), 0.0)
+    door.open(EpisodeInfo("mover", uses_brain=False), 0.0)
+
+    events = door.step(0.0)
+
+    assert [event.episode.info.open_id for event in events] == ["mover"]
+    assert [place.reason for place in door.places(0.0)] == ["the brain is not ready: it is loading"]
+    assert door.waiting_reason == "the brain is not ready: it is loading"
+    door.tell_brain("")
+    assert [event.episode.info.open_id for event in door.step(1.0)] == ["thinker"]
+
+
 def test_a_queued_robot_that_dies_loses_its_place() -> None:
     door = registry(cap=0)
     door.open(EpisodeInfo("dead"), 0.0)

@@ -106,7 +106,7 @@ def test_a8_a_turn_stopped_while_it_is_accepted_tells_its_client() -> None:
     live = episode()
     live.transcript = StoppingTranscript(live)
     services = SimpleNamespace(
-        brain=SimpleNamespace(info=EngineInfo("fake", "fake-1")),
+        brain=SimpleNamespace(info=EngineInfo("fake", "fake-1"), is_ready=True),
         brain_totals=SimpleNamespace(aborted=0),
     )
     servicer = BrainServicer(

@@ -90,3 +90,14 @@ def test_a_refused_option_is_recognised():
 )
 def test_retry_after_is_read_as_seconds_or_as_a_date_by_the_endpoint_s_own_clock(headers, expected):
     assert read_retry_after(headers) == expected
+
+
+def test_a_web_page_is_told_by_its_text_on_one_line():
+    page = """<!DOCTYPE HTML>
+<html lang="en"><head><style>a { color: red }</style><title>Error</title></head>
+<body><h1>Error&nbsp;response</h1>
+<p>Message: File not found.</p></body></html>"""
+
+    refusal = read_refusal(404, {}, page)
+
+    assert "(got 404 Error response Message: File not found.)" in str(refusal.error)
