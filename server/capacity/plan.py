@@ -132,7 +132,7 @@ def _pool(args: argparse.Namespace, measured: Measured | None) -> tuple[KvPool, 
             )
         blocks = measured.pool_blocks if blocks is None else blocks
         block_tokens = measured.block_tokens if block_tokens is None else block_tokens
-        source = f"measured by {args.from_server}"
+        source = f"blocks measured by {args.from_server}, state groups by --state-groups"
     for option, value in (("--pool-blocks", blocks), ("--block-tokens", block_tokens)):
         if value is None:
             raise InvalidArgumentError(

@@ -203,7 +203,7 @@ def _count_lines(inputs: PlanInputs) -> tuple[Line, ...]:
             "sessions that fit, every snapshot kept",
             inputs,
             every,
-            "prefix_cache_retention_interval unset, or vLLM 0.17: one snapshot a step of "
+            "prefix_cache_retention_interval = -1, or vLLM 0.17: one snapshot a step of "
             f"{inputs.step_tokens:,} tokens",
         ),
     )
