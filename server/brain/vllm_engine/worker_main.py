@@ -59,10 +59,7 @@ async def _serve(connection: socket.socket) -> int:
         return await _failed(stream, str(error))
     except Exception as error:
         _log.exception("vLLM cannot load %s", load["model_name"])
-        name = load["engine_args"]["model"]
-        return await _failed(
-            stream, f"vLLM does not take vllm.model {name!r}: {one_line_of(error)}"
-        )
+        return await _failed(stream, load_problem(load["engine_args"]["model"], error))
     stream.send({"op": "ready", "info": info})
     return await _work(stream, engine, host, telemetry)
 
@@ -102,6 +99,17 @@ def _import_problem(error: ImportError) -> str:
     if error.name == "vllm":
         return "brain.engine \"vllm\" needs vLLM; run: pip install -e '.[vllm]'"
     return f"vLLM cannot be imported: {one_line_of(error)}"
+
+
+def load_problem(model: str, error: BaseException) -> str:
+    """Why vLLM could not start. What its own process died of is in its log and not in the error."""
+    if "Engine core initialization failed" in str(error):
+        return (
+            f"vLLM's engine process ended while it loaded {model!r}; the first error in the log "
+            "above says why. If it names memory, set vllm.gpu_memory_utilization lower (0.1 for a "
+            "small model on a CPU)"
+        )
+    return f"vLLM does not take vllm.model {model!r}: {one_line_of(error)}"
 
 
 def one_line_of(error: BaseException) -> str:

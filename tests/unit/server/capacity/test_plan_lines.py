@@ -90,3 +90,10 @@ def test_every_line_of_any_plan_has_rule_numbers_and_source_and_is_json(
         assert line.source
         assert line.name in render(plan)
     assert json.loads(json.dumps(plan.to_json(), allow_nan=False))["binds"] == plan.binds
+
+
+def test_the_snapshot_rules_are_named_by_the_value_of_the_setting():
+    sources = [line.source for line in make_plan(inputs()).brain]
+
+    assert any("prefix_cache_retention_interval = 0," in source for source in sources)
+    assert any("prefix_cache_retention_interval = -1," in source for source in sources)
