@@ -42,6 +42,7 @@ def main(arguments: list[str]) -> int:
         RobotSdkError: The server cannot be reached or refuses.
     """
     args = _parser().parse_args(arguments)
+    _check_partners(args)
     if args.json not in (None, "-"):
         check_result_path(Path(args.json), "--json")
     measured = None if args.from_server is None else _ask(args)
@@ -54,6 +55,20 @@ def main(arguments: list[str]) -> int:
     if args.json is not None:
         Path(args.json).write_text(json.dumps(plan.to_json(), indent=2) + "\n", encoding="utf-8")
     return 0
+
+
+def _check_partners(args: argparse.Namespace) -> None:
+    """Refuse an option that would have no effect without another one."""
+    needs = (
+        ("--latency-table", args.latency_table, "--deadline-hz", args.deadline_hz),
+        ("--gpus", args.gpus, "--deadline-hz", args.deadline_hz),
+        ("--policy", args.policy, "--from-server", args.from_server),
+    )
+    for option, value, partner, partner_value in needs:
+        if value is not None and partner_value is None:
+            raise InvalidArgumentError(
+                f"has no effect without {partner}", field=option, value=value
+            )
 
 
 def render(plan: Plan) -> str:

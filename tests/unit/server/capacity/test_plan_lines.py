@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capacity.plan import render
+from robot_sdk.errors import InvalidArgumentError
+from server.capacity.plan import main, render
 from server.capacity.plan_lines import ActionInputs, PlanInputs, make_plan
 from server.core.batching.latency_table import STUDY_TABLE
 from server.core.capacity import KvPool
@@ -97,3 +99,18 @@ def test_the_snapshot_rules_are_named_by_the_value_of_the_setting():
 
     assert any("prefix_cache_retention_interval = 0," in source for source in sources)
     assert any("prefix_cache_retention_interval = -1," in source for source in sources)
+
+
+@pytest.mark.parametrize(
+    ("option", "partner"),
+    [
+        (("--latency-table", "nofile"), "--deadline-hz"),
+        (("--gpus", "2"), "--deadline-hz"),
+        (("--policy", "foo"), "--from-server"),
+    ],
+)
+def test_an_option_without_its_partner_is_refused(option, partner):
+    given_pool = ["--pool-blocks", "4270", "--block-tokens", "784", "--mean-context", "95000"]
+
+    with pytest.raises(InvalidArgumentError, match=f"{option[0]}.*{partner}"):
+        main([*given_pool, *option])
