@@ -9,9 +9,11 @@ Pure arithmetic on due times. The rules, in their order:
    several workers are free, each takes its share.
 3. That rule leaves the rest for later, which may cost them a whole cycle for a millisecond of the
    first one. So it is weighed against running all that wait, and against waiting for the next
-   group, by the control steps that robots would be late by: the fewest win. A robot that comes out
-   of step thus uses a gap between two common batches or joins the next one, and does not delay it;
-   one that is overdue is not waited for at the cost of others.
+   group, by the control steps that robots would be late by, squared and added up: the least wins.
+   Squared, because a step without an action for each of seven robots is a stutter, and seven steps
+   for one of them a stop. A robot that comes out of step thus uses a gap between two common
+   batches or joins the next one, and does not delay it; one that is overdue is not waited for at
+   the cost of others.
 """
 
 from __future__ import annotations
@@ -196,29 +198,29 @@ class Choice:
         return [e for e in punctual if e.eta_s <= end_s][: self._room()]
 
     def _cost_of_running(self, size: int, group: Sequence[Expected]) -> int:
-        """Late steps if the first `size` run now, and the others and the group after that."""
+        """Cost of lateness if the first `size` run now, and the others and the group after that."""
         end_s = self.now_s + self.latency_s(size)
         rest = self.claims[size:]
         coming = [e.claim for e in group]
-        cost = _late_steps(self.claims[:size], end_s)
+        cost = _lateness_cost(self.claims[:size], end_s)
         free_at_s = sorted([*self.others_free_at_s, end_s])
         if not group or group[-1].eta_s > end_s:
             rest_end_s = self._end_s(len(rest), self.now_s, free_at_s)
-            cost += _late_steps(rest, rest_end_s)
+            cost += _lateness_cost(rest, rest_end_s)
             if rest:
                 free_at_s = sorted([*free_at_s[1:], rest_end_s])
         else:
             coming += rest
         if coming:
-            cost += _late_steps(coming, self._end_s(len(coming), group[-1].eta_s, free_at_s))
+            cost += _lateness_cost(coming, self._end_s(len(coming), group[-1].eta_s, free_at_s))
         return cost
 
     def _cost_of_waiting(self, group: Sequence[Expected]) -> int:
-        """Late steps if those that wait run together with the group."""
+        """Cost of lateness if those that wait run together with the group."""
         claims = [*self.claims, *(e.claim for e in group)]
         free_at_s = sorted([*self.others_free_at_s, self.now_s])
         start_s = max(self.now_s, group[-1].eta_s)
-        return _late_steps(claims, self._end_s(len(claims), start_s, free_at_s))
+        return _lateness_cost(claims, self._end_s(len(claims), start_s, free_at_s))
 
     def _end_s(self, num_observations: int, start_s: float, free_at_s: Sequence[float]) -> float:
         """When so many are done if as many workers as is best divide them from `start_s` on."""
@@ -232,5 +234,6 @@ class Choice:
         return end_s
 
 
-def _late_steps(claims: Iterable[Claim], end_s: float) -> int:
-    return sum(claim.late_steps(end_s) for claim in claims)
+def _lateness_cost(claims: Iterable[Claim], end_s: float) -> int:
+    """Steps squared, see the module."""
+    return sum(claim.late_steps(end_s) ** 2 for claim in claims)

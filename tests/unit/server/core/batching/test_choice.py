@@ -127,8 +127,13 @@ def test_more_robots_than_a_batch_holds_are_expected_without_asking_what_such_a_
 def test_where_all_cannot_be_in_time_the_fewest_late_steps_win() -> None:
     # Seven in time and seven 5 steps late are worse than fourteen 2 steps late.
     assert decide([0.25] * 14) == Run(14)
-    # Seven in time and one 3 steps late are better than eight 1 step late.
-    assert decide([0.245] * 8) == Run(7)
+    # Seven in time and one 2 steps late are better than seven 1 step late and one in time.
+    assert decide([0.245] * 7 + [0.3]) == Run(7)
+
+
+def test_a_step_of_every_robot_is_better_than_a_stop_of_one() -> None:
+    # Seven in time and one 4 steps late, or all eight 1 step late.
+    assert decide([0.245] * 8) == Run(8)
 
 
 def test_those_that_are_late_already_fill_what_room_is_left() -> None:
