@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -87,3 +88,32 @@ def test_actions_that_repeat_or_go_back_are_counted() -> None:
 class TestNumberedRobot(RobotContract):
     def make_robot(self) -> NumberedRobot:
         return NumberedRobot(20.0, seed=0)
+
+
+def test_a_user_without_real_time_priority_is_told_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_policies: list[int] = []
+
+    def set_scheduler(pid: int, policy: int, param: object) -> None:
+        if policy == os.SCHED_FIFO:
+            raise PermissionError
+        set_policies.append(policy)
+
+    monkeypatch.setattr(os, "sched_setscheduler", set_scheduler)
+    before = os.sched_getscheduler(0)
+    with pacing._scheduled("realtime") as priority:
+        assert priority == "normal"
+    assert set_policies == [before]
+    assert "normal" in capsys.readouterr().err
+
+
+def test_the_priority_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_policies: list[int] = []
+    monkeypatch.setattr(
+        os, "sched_setscheduler", lambda pid, policy, param: set_policies.append(policy)
+    )
+    with pacing._scheduled("realtime") as priority:
+        assert priority == "realtime"
+        assert set_policies == [os.SCHED_FIFO]
+    assert set_policies == [os.SCHED_FIFO, os.sched_getscheduler(0)]
