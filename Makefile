@@ -7,6 +7,8 @@ PYTHON_IN_VENV := .venv/bin/python
 PYTEST_ARGS ?=
 # Test processes. The tests of one file stay in one process, in order.
 TEST_PROCESSES ?= 2
+# These run in real time and get the machine to themselves.
+REALTIME_TESTS := tests/integration/server tests/integration/robot_sdk tests/integration/end_to_end
 BENCH_OUT := out/bench
 
 # Many small processes share the cores; one thread each keeps numpy and torch from fighting.
@@ -25,7 +27,8 @@ demo: setup ## two robots, one admission slot, real LIBERO-PRO tasks; leaves out
 	$(PYTHON_IN_VENV) -m sim demo
 
 test: setup ## every test but the long ones
-	$(PYTHON_IN_VENV) -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	$(PYTHON_IN_VENV) -m pytest -n $(TEST_PROCESSES) --dist loadfile $(addprefix --ignore=,$(REALTIME_TESTS)) $(PYTEST_ARGS)
+	env -u ROBOT_SDK_REQUIRED_MARKERS $(PYTHON_IN_VENV) -m pytest $(REALTIME_TESTS) $(PYTEST_ARGS)
 
 test-long: setup ## every test, the long ones at full length
 	ROBOT_SDK_LONG=1 $(PYTHON_IN_VENV) -m pytest -m '' $(PYTEST_ARGS)

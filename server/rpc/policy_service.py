@@ -230,8 +230,9 @@ class PolicyServicer:
             while stream.refusals:
                 await context.write(policy_pb2.ChunksResponse(failed=stream.refusals.pop(0)))
             while (answer := stream.answers.pop()) is not None:
-                await context.write(_response(answer, driver.next_observation_in_s(chunks)))
+                # Counted first: the robot may end the episode before this coroutine goes on.
                 live.chunks_served += answer.chunk is not None
+                await context.write(_response(answer, driver.next_observation_in_s(chunks)))
                 self._record_span(answer, driver.name, live)
             if stream.fault is not None:
                 raise stream.fault

@@ -146,7 +146,10 @@ def _door(fleet: Fleet, num_robots: int) -> fleet_pb2.AdmissionStatus:
 
 
 def _pool(fleet: Fleet) -> KvPool:
-    load = _status(fleet).brain.load
-    if not load.HasField("pool_blocks") or not load.HasField("block_tokens"):
-        raise RobotSdkError("the server does not tell the size of its KV pool")
+    give_up_s = SYSTEM_CLOCK.now_s() + _DOOR_TIMEOUT_S
+    # The server looks at its engine's gauges at intervals, and has only just started.
+    while not (load := _status(fleet).brain.load).HasField("pool_blocks"):
+        if SYSTEM_CLOCK.now_s() >= give_up_s:
+            raise RobotSdkError("the server does not tell the size of its KV pool")
+        SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + _POLL_S)
     return KvPool(load.pool_blocks, load.block_tokens)

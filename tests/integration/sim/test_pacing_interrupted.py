@@ -30,6 +30,9 @@ def processes_of(session: int) -> list[str]:
 def test_ctrl_c_keeps_the_cases_that_ended_and_leaves_nothing_running(tmp_path: Path) -> None:
     file = tmp_path / "new" / "result.json"
     command = [sys.executable, "-m", "sim", "pacing", "--robots", "2", "--seconds", "4"]
+    # Whoever runs the tests in the background may have them ignore the signal, and children inherit
+    # that; a terminal does not.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*command, "--paced", "--unpaced", "--json", str(file)],
         cwd=REPOSITORY,
@@ -38,6 +41,7 @@ def test_ctrl_c_keeps_the_cases_that_ended_and_leaves_nothing_running(tmp_path: 
         text=True,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     try:
         assert process.stdout is not None
         assert "paced" in process.stdout.readline()

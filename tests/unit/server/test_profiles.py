@@ -30,8 +30,12 @@ def test_a_profile_is_a_valid_configuration(profile: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.stem)
-def test_vllm_accepts_the_arguments_of_a_profile(profile: Path) -> None:
+def test_vllm_accepts_the_arguments_of_a_profile(
+    profile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arg_utils = pytest.importorskip("vllm.engine.arg_utils", reason="vLLM is not installed")
+    # Offline, vLLM would look for the weights at once; only its arguments are asked about here.
+    monkeypatch.setattr(arg_utils.huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     arguments = engine_arguments(load(profile).vllm)
