@@ -9,13 +9,7 @@ from typing import Any
 
 from robot_sdk.clock import Clock
 from server.config import ConfigError
-from server.core.batching import (
-    Batcher,
-    DeadlineBatcher,
-    LatencyLearner,
-    LatencyTable,
-    make_batcher,
-)
+from server.core.batching import Batcher, LatencyTable, make_batcher
 from server.policy.driver import PolicyDriver
 from server.policy.registry import factory_path
 from server.sections.policy import PolicySection
@@ -56,13 +50,11 @@ def build_policy(
 
 
 def _batcher(name: str, section: PolicySection, num_workers: int) -> Batcher[Any]:
-    table = _table(name, section)
-    if section.batcher != DeadlineBatcher.name:
-        return make_batcher(section.batcher, section.max_batch, num_workers, table)
-    return DeadlineBatcher(
+    return make_batcher(
+        section.batcher,
         section.max_batch,
-        LatencyLearner(table),
         num_workers,
+        _table(name, section),
         section.jitter_margin_s,
         paces=section.pacing,
         refuses=section.refuse_overload,

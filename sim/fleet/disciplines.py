@@ -12,13 +12,7 @@ from robot_sdk.chunks import PolicyStream
 from robot_sdk.latency_window import LatencyWindow
 from robot_sdk.policy_source import PolicySource
 from robot_sdk.request_timing import RequestTiming
-from server.core.batching import (
-    Batcher,
-    DeadlineBatcher,
-    LatencyLearner,
-    LatencyTable,
-    make_batcher,
-)
+from server.core.batching import Batcher, LatencyTable, make_batcher
 from sim.fleet.rows_from_arrival import RowsFromArrival
 
 #: A tool that outlives every simulation.
@@ -49,10 +43,7 @@ class Discipline:
         self, table: LatencyTable, max_batch: int, num_workers: int, margin_s: float
     ) -> Batcher[Any]:
         """The server's batcher, except that it refuses nobody: a replay looks for who starves."""
-        if self.batcher == DeadlineBatcher.name:
-            latencies = LatencyLearner(table)
-            return DeadlineBatcher(max_batch, latencies, num_workers, margin_s, refuses=False)
-        return make_batcher(self.batcher, max_batch, num_workers, table)
+        return make_batcher(self.batcher, max_batch, num_workers, table, margin_s, refuses=False)
 
 
 class NoLead(LatencyWindow):

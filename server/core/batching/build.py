@@ -28,6 +28,9 @@ def make_batcher(
     num_workers: int = 1,
     table: LatencyTable | None = None,
     margin_s: float = DEFAULT_MARGIN_S,
+    *,
+    paces: bool = True,
+    refuses: bool = True,
 ) -> Batcher[Any]:
     """A new batcher.
 
@@ -37,6 +40,8 @@ def make_batcher(
         num_workers: Workers that the policy should have.
         table: Measured latencies to begin with. None: learned from the first batch on.
         margin_s: Seconds of a cycle lost between robot and worker.
+        paces: See `DeadlineBatcher`; the others never pace.
+        refuses: Likewise.
 
     Raises:
         ValueError: The name is unknown, or the table does not reach `max_batch`.
@@ -48,7 +53,9 @@ def make_batcher(
         )
     latencies = LatencyLearner(table)
     if name == DeadlineBatcher.name:
-        return DeadlineBatcher(max_batch, latencies, num_workers, margin_s)
+        return DeadlineBatcher(
+            max_batch, latencies, num_workers, margin_s, paces=paces, refuses=refuses
+        )
     if name not in _UNPACED:
         raise ValueError(f"batcher is {name!r}; allowed: {', '.join(BATCHER_NAMES)}")
     return _UNPACED[name](max_batch, latencies)
