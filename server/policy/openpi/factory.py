@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from robot_sdk.clock import SYSTEM_CLOCK
-from robot_sdk.errors import MissingExtraError
+from server.policy.extra import needs_extra
 from server.policy.openpi.options import parse_options, read_api_key
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ def create(**options: Any) -> OpenpiPolicy:
         MissingExtraError: Not installed.
     """
     parsed = parse_options(options)
-    try:
+    with needs_extra("openpi", _NEEDED):
         from server.policy.openpi.policy import OpenpiPolicy
-    except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
-            raise
-        raise MissingExtraError(
-            f"an openpi policy needs {error.name}, which is not installed",
-            hint="run: pip install -e '.[openpi]'",
-        ) from error
     return OpenpiPolicy(parsed, read_api_key(parsed), SYSTEM_CLOCK)

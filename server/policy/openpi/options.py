@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from robot_sdk.spec import ActionDimension, ActionGroup, ObservationKey, PolicySpec
-from server.policy.pi05.recipe import ActionRow, Group, load_recipe
+from server.policy.pi05.recipe import load_recipe
 from server.policy.pi05.tables import build_from_table, wrong
 
 #: What of a π0.5 recipe says how its actions are used.
@@ -103,8 +103,8 @@ class OpenpiOptions:
     recipe: str = ""
     prompt_key: str = "prompt"
     actions_keys: tuple[str, ...] = ("actions",)
-    action: tuple[ActionRow, ...] = ()
-    action_groups: tuple[Group, ...] = ()
+    action: tuple[ActionDimension, ...] = ()
+    action_groups: tuple[ActionGroup, ...] = ()
     horizon: int = 0
     executed_steps: int = 0
     control_hz: float = 0.0
@@ -124,8 +124,8 @@ class OpenpiOptions:
         return PolicySpec(
             name="openpi",
             version="1",
-            action_dimensions=tuple(ActionDimension(**asdict(row)) for row in self.action),
-            action_groups=tuple(ActionGroup(**asdict(group)) for group in self.action_groups),
+            action_dimensions=self.action,
+            action_groups=self.action_groups,
             control_hz=self.control_hz,
             horizon=self.horizon,
             executed_steps=self.executed_steps,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from robot_sdk.errors import MissingExtraError
+from server.policy.extra import needs_extra
 from server.policy.pi05.options import parse_options
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ def create(**options: Any) -> Pi05Policy:
         MissingExtraError: Not installed.
     """
     parsed = parse_options(options)
-    try:
+    with needs_extra("pi05", _NEEDED):
         from server.policy.pi05.policy import Pi05Policy
-    except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
-            raise
-        raise MissingExtraError(
-            f"a pi05 policy needs {error.name}, which is not installed",
-            hint="run: pip install -e '.[pi05]'",
-        ) from error
     return Pi05Policy.load(parsed)

@@ -6,7 +6,6 @@ checkpoint of your own gets a file of its own, named by path.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import string
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robot_sdk.errors import InvalidArgumentError, nearest
-from robot_sdk.spec import ActionDimension, ActionGroup, ActionMode, ObservationKey, PolicySpec
+from robot_sdk.spec import ActionDimension, ActionGroup, ObservationKey, PolicySpec
 from server.policy.checks import check_spec
 from server.policy.pi05.normalisation import Method
 from server.policy.pi05.tables import build_from_table, wrong
@@ -64,27 +63,6 @@ class StatePart:
 
 
 @dataclass(frozen=True)
-class ActionRow:
-    """One number of an action, as in `robot_sdk.spec.ActionDimension`."""
-
-    name: str
-    unit: str
-    frame: str
-    mode: ActionMode
-    minimum: float | None = None
-    maximum: float | None = None
-
-
-@dataclass(frozen=True)
-class Group:
-    """Action dimensions that belong together, as in `robot_sdk.spec.ActionGroup`."""
-
-    name: str
-    start: int
-    size: int
-
-
-@dataclass(frozen=True)
 class Recipe:
     """How a checkpoint is used.
 
@@ -128,9 +106,9 @@ class Recipe:
     executed_steps: int
     num_flow_steps: int
     control_hz: float
-    action: tuple[ActionRow, ...]
+    action: tuple[ActionDimension, ...]
     clip_actions: bool
-    action_groups: tuple[Group, ...] = ()
+    action_groups: tuple[ActionGroup, ...] = ()
     embodiments: tuple[str, ...] = ()
     note: str = ""
 
@@ -158,10 +136,8 @@ class Recipe:
         return PolicySpec(
             name=self.name,
             version=self.version,
-            action_dimensions=tuple(
-                ActionDimension(**dataclasses.asdict(row)) for row in self.action
-            ),
-            action_groups=tuple(ActionGroup(**dataclasses.asdict(g)) for g in self.action_groups),
+            action_dimensions=self.action,
+            action_groups=self.action_groups,
             control_hz=self.control_hz,
             horizon=self.horizon,
             executed_steps=self.executed_steps,
