@@ -1,0 +1,1 @@
+"""A fleet replayed in virtual time: the server's own decisions, vLLM's own scheduler."""
