@@ -10,15 +10,7 @@ from robot_sdk.clock import Clock
 from robot_sdk.telemetry import Telemetry
 from server.brain.interface import BrainEngine
 from server.config import Config, ConfigError
-from server.core.admission import (
-    AdmissionPolicy,
-    AimdAdmission,
-    AimdSettings,
-    StaticCapAdmission,
-    UnlimitedAdmission,
-    WorkingSetAdmission,
-    WorkingSetSettings,
-)
+from server.core.admission import build_policy
 from server.core.leases import LeaseTable
 from server.core.registry import EpisodeRegistry
 from server.core.residency import EngineGauges, PrefixOutcome
@@ -43,7 +35,7 @@ def build_hub(
     episodes, admission = config.episodes, config.admission
     registry = EpisodeRegistry(
         LeaseTable(episodes.lease_ttl_s, boot_id, lambda: secrets.token_urlsafe(16)),
-        build_policy(admission),
+        build_policy(admission.policy, admission.policy_settings()),
         max_waiting=episodes.max_waiting,
         max_duration_s=episodes.max_duration_s,
         tenant_weights=tenant_weights(admission),
@@ -61,37 +53,6 @@ def build_hub(
         brain_problem=lambda: brain.problem if brain else "",
         on_turn=on_turn,
     )
-
-
-def build_policy(section: AdmissionSection) -> AdmissionPolicy:
-    """The policy that admission.policy names."""
-    if section.policy == StaticCapAdmission.name:
-        return StaticCapAdmission(section.cap)
-    if section.policy == AimdAdmission.name:
-        return AimdAdmission(
-            section.cap,
-            AimdSettings(
-                initial_cap=section.aimd_initial_cap,
-                min_cap=section.aimd_min_cap,
-                interval_s=section.aimd_interval_s,
-                increase=section.aimd_increase,
-                decrease=section.aimd_decrease,
-                usage_high=section.aimd_usage_high,
-                hit_low=section.aimd_hit_low,
-            ),
-        )
-    if section.policy == WorkingSetAdmission.name:
-        return WorkingSetAdmission(
-            WorkingSetSettings(
-                pool_share=section.working_set_pool_share,
-                peak_share=section.working_set_peak_share,
-                growth_turns=section.working_set_growth_turns,
-                overhead_blocks=section.working_set_overhead_blocks,
-                slow_start_episodes=section.working_set_slow_start_episodes,
-                slow_start_interval_s=section.working_set_slow_start_interval_s,
-            )
-        )
-    return UnlimitedAdmission()
 
 
 def tenant_weights(section: AdmissionSection) -> Mapping[str, float]:

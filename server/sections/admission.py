@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
+from server.core.admission import POLICIES_WITH_A_CAP, POLICY_NAMES
 from server.setting import Options, setting
 
 
@@ -16,7 +18,7 @@ class AdmissionSection:
         "Admission policy. unlimited: everybody. static-cap: a fixed number of episodes. aimd: a "
         "cap that follows the engine's KV usage, which fails on long contexts (the study's "
         "baseline). working-set: by what the episodes inside will need of the engine's KV pool.",
-        choices=("unlimited", "static-cap", "aimd", "working-set"),
+        choices=POLICY_NAMES,
     )
     cap: int | None = setting(
         None,
@@ -102,3 +104,13 @@ class AdmissionSection:
         "With working-set: time after which slow start lets in one more if nothing was lost.",
         minimum=0.1,
     )
+
+    def policy_settings(self) -> dict[str, Any]:
+        """What the chosen policy is built from: the settings that carry its name, and the cap."""
+        prefix = self.policy.replace("-", "_") + "_"
+        own = {
+            field.name.removeprefix(prefix): getattr(self, field.name)
+            for field in fields(self)
+            if field.name.startswith(prefix)
+        }
+        return {**own, "cap": self.cap} if self.policy in POLICIES_WITH_A_CAP else own

@@ -1,6 +1,7 @@
 """Who may come in: the admission policies, the order of the queue and the wait that it means."""
 
 from server.core.admission.aimd import AimdAdmission, AimdSettings, ControlRecord
+from server.core.admission.build import POLICY_NAMES, build_policy
 from server.core.admission.expected_wait import DurationHistory, expected_waits_s
 from server.core.admission.fair_order import fair_order
 from server.core.admission.interface import (
@@ -19,6 +20,7 @@ from server.core.admission.working_set import WorkingSetAdmission, WorkingSetSet
 
 __all__ = [
     "POLICIES_WITH_A_CAP",
+    "POLICY_NAMES",
     "ActiveEpisode",
     "AdmissionDecision",
     "AdmissionPolicy",
@@ -34,6 +36,7 @@ __all__ = [
     "WaitingEpisode",
     "WorkingSetAdmission",
     "WorkingSetSettings",
+    "build_policy",
     "expected_waits_s",
     "fair_order",
 ]

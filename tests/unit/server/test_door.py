@@ -9,9 +9,15 @@ import pytest
 
 from server.brain.interface import EngineInfo, EngineLoad
 from server.config import Config, ConfigError, from_tree
-from server.core.admission import AimdAdmission, WorkingSetAdmission
+from server.core.admission import (
+    POLICY_NAMES,
+    AdmissionPolicy,
+    AimdAdmission,
+    WorkingSetAdmission,
+    build_policy,
+)
 from server.core.residency import EngineGauges
-from server.door import build_policy, engine_gauges, tenant_weights
+from server.door import engine_gauges, tenant_weights
 from server.sections.admission import AdmissionSection
 
 
@@ -19,9 +25,13 @@ def section(**values: Any) -> AdmissionSection:
     return from_tree({"admission": values}).admission
 
 
-@pytest.mark.parametrize("name", ["unlimited", "static-cap", "aimd", "working-set"])
+def built_from(section: AdmissionSection) -> AdmissionPolicy:
+    return build_policy(section.policy, section.policy_settings())
+
+
+@pytest.mark.parametrize("name", POLICY_NAMES)
 def test_every_policy_that_can_be_named_is_built(name: str) -> None:
-    assert build_policy(section(policy=name)).name == name
+    assert built_from(section(policy=name)).name == name
 
 
 def test_the_defaults_are_those_of_the_policies_themselves() -> None:
@@ -29,15 +39,15 @@ def test_the_defaults_are_those_of_the_policies_themselves() -> None:
         ("aimd", AimdAdmission()),
         ("working-set", WorkingSetAdmission()),
     ):
-        built: Any = build_policy(section(policy=policy))
+        built: Any = built_from(section(policy=policy))
         assert built._settings == plain._settings
 
 
 def test_settings_reach_the_policy() -> None:
-    aimd: Any = build_policy(section(policy="aimd", cap=9, aimd_initial_cap=12, aimd_interval_s=5))
+    aimd: Any = built_from(section(policy="aimd", cap=9, aimd_initial_cap=12, aimd_interval_s=5))
     assert (aimd.cap, aimd.control_interval_s) == (9, 5.0)
 
-    working_set: Any = build_policy(section(policy="working-set", working_set_pool_share=0.5))
+    working_set: Any = built_from(section(policy="working-set", working_set_pool_share=0.5))
     assert working_set._settings.pool_share == 0.5
 
 
