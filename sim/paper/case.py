@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
+from datetime import datetime, timezone
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from robot_sdk.clock import wall_unix_ns
 from robot_sdk.version import __version__
 from sim.cli.result_file import machine
+from sim.paper.rows import Row
+
+if TYPE_CHECKING:
+    from sim.fleet.replay.result import ReplayResult
+    from sim.fleet.replay.runner import Job
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
+
+#: Results of replays in a workplace's folder, so that none is run twice.
+REPLAY_STORE = "replays.jsonl"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that a case leaves.
+
+    Attributes:
+        file: Its name in the workplace's folder.
+        title: What it shows, one line.
+        figure: The figure of the study that it is the counterpart of; None: the study has none.
+    """
+
+    file: str
+    title: str
+    figure: int | None = None
 
 
 @dataclass(frozen=True)
@@ -25,32 +50,130 @@ class Workplace:
         folder: Exists.
         num_processes: Processes to compute with; 1: this one alone.
         say: Prints one line of progress.
+        quick: The reader wants a result in a minute: fewer seeds, sizes, virtual minutes.
+        study_folder: Holds the study's vLLM 0.17.1; None: it is not there.
+        num_seeds: What the caller asked for; None: each case as it sees fit.
+        finished: Plain values of what `map` and `replays` have given, by what it was, so that an
+            interrupted case leaves them.
     """
 
     folder: Path
     num_processes: int
     say: Callable[[str], None]
+    quick: bool = False
+    study_folder: Path | None = None
+    num_seeds: int | None = None
+    finished: dict[str, list[Any]] = field(default_factory=dict, compare=False)
+
+    @property
+    def engine_versions(self) -> tuple[Literal["installed", "study"], ...]:
+        """Of `EngineChoice`: those that can be run here, the study's first."""
+        return ("installed",) if self.study_folder is None else ("study", "installed")
+
+    def seeds(self, usual: int, quick: int) -> tuple[int, ...]:
+        """Seeds to run, from 0: as many as the caller asked for, else `usual` or `quick`."""
+        return tuple(range(self.num_seeds or (quick if self.quick else usual)))
 
     def map(
         self, function: Callable[[ItemT], ResultT], items: Sequence[ItemT], what: str
     ) -> Iterator[ResultT]:
         """`function` of every item, in order; says how far it is after each."""
         if self.num_processes == 1:
-            for done, item in enumerate(items, start=1):
-                yield function(item)
-                self.say(f"{what}: {done} of {len(items)}")
+            yield from self._told(map(function, items), len(items), what)
             return
         with ProcessPoolExecutor(self.num_processes, mp_context=get_context("spawn")) as pool:
-            for done, result in enumerate(pool.map(function, items), start=1):
-                yield result
-                self.say(f"{what}: {done} of {len(items)}")
+            yield from self._told(pool.map(function, items), len(items), what)
 
-    def write(self, name: str, content: dict[str, Any]) -> None:
+    def replays(self, jobs: Sequence[Job], what: str) -> list[ReplayResult]:
+        """One result for each job, in order; those that were run before are read, not run again."""
+        from sim.fleet.replay import runner
+
+        results = runner.run_many(
+            jobs,
+            processes=self.num_processes,
+            study_folder=self.study_folder,
+            store=self.folder / REPLAY_STORE,
+            on_result=None,
+        )
+        return list(self._told(results, len(jobs), what))
+
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Leave a JSON file; how it was made comes with it."""
-        made = {"made_with": f"robot-sdk {__version__}", "made_on": machine()}
+        made = {
+            "made_with": f"robot-sdk {__version__}",
+            "made_on": machine(),
+            "made_at": datetime.fromtimestamp(wall_unix_ns() / 1e9, timezone.utc).isoformat(),
+        }
         path = self.folder / f"{name}.json"
-        path.write_text(json.dumps({**made, **content}, indent=1) + "\n", encoding="utf-8")
+        # A reader, and a report made of an interrupted run, never see half of it.
+        part = path.with_name(path.name + ".part")
+        part.write_text(json.dumps({**made, **content}, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
         self.say(f"wrote {path}")
+
+    def write_case(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        *,
+        settings: Mapping[str, Any],
+        pictures: Sequence[Picture] = (),
+        **content: Any,
+    ) -> None:
+        """Leave NAME.json, which the report is made of.
+
+        Args:
+            name: Of the case.
+            rows: Theirs and ours.
+            settings: What it was made with: seeds, engine versions, durations, sizes, sources.
+            pictures: Files that are there already.
+            content: What else is worth keeping; `notes`, a list of sentences, is printed under the
+                case's tables in the report.
+        """
+        self.write(
+            name,
+            {
+                "case": name,
+                "command": self.command(name),
+                "partial": False,
+                "quick": self.quick,
+                "settings": dict(settings),
+                "pictures": [asdict(picture) for picture in pictures],
+                **content,
+                "rows": [row.to_json() for row in rows],
+            },
+        )
+
+    def write_partial(self, name: str, why: str) -> None:
+        """Leave what an interrupted or failed case has finished, marked as partial."""
+        self.write(
+            name,
+            {
+                "case": name,
+                "command": self.command(name),
+                "partial": True,
+                "why": why,
+                "quick": self.quick,
+                "finished": self.finished,
+                "settings": {},
+                "pictures": [],
+                "rows": [],
+            },
+        )
+
+    def command(self, name: str) -> str:
+        """What makes this case again, folders left out."""
+        seeds = "" if self.num_seeds is None else f" --seeds {self.num_seeds}"
+        return f"python -m sim paper {name}{' --quick' if self.quick else ''}{seeds}"
+
+    def _told(self, results: Iterator[ResultT], total: int, what: str) -> Iterator[ResultT]:
+        kept = self.finished.setdefault(what, [])
+        for done, result in enumerate(results, start=1):
+            plain = _plain(result)
+            if plain is not None:
+                kept.append(plain)
+            yield result
+            self.say(f"{what}: {done} of {total}")
 
 
 @dataclass(frozen=True)
@@ -61,8 +184,21 @@ class Case:
         title: What it shows, one line.
         minutes: How long it takes on two cores, about.
         run: Leaves its files in the workplace's folder.
+        quick_minutes: The same with `quick`; None: as long.
     """
 
     title: str
     minutes: float
     run: Callable[[Workplace], None]
+    quick_minutes: float | None = None
+
+
+def _plain(value: Any) -> Any:
+    """As JSON keeps it; None: it cannot."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return None
+    return value
