@@ -47,6 +47,10 @@ class VirtualControl:
     def state(self) -> LoopState:
         return self._driver.state()
 
+    def due_s(self) -> float | None:
+        """When the next tick is due. None: lockstep without work."""
+        return self._driver.due_s()
+
     def tick(self, count: int = 1) -> None:
         """Jump to the next tick and run it, `count` times. Lockstep without work does nothing."""
         for _ in range(count):

@@ -9,11 +9,12 @@ from functools import partial
 from typing import Literal
 
 from robot_sdk.first_tick import first_tick_s
+from robot_sdk.spec import PolicySpec
 from robot_sdk.testing.virtual_policy import plain_spec
 from robot_sdk.timesync import ClockOffset
 from server.core.batching import STUDY_TABLE, Accepted, LatencyTable
 from server.core.batching.deadline import DEFAULT_MARGIN_S
-from sim.fleet.action_robot import FleetRobot, FleetStream, RobotPlan
+from sim.fleet.action_robot import Answer, FleetRobot, FleetStream, RobotPlan
 from sim.fleet.action_tier import ActionTier
 from sim.fleet.disciplines import DISCIPLINES, Discipline
 from sim.fleet.event_loop import EventLoop
@@ -123,28 +124,30 @@ class FleetRun:
     """One simulation; the same seed gives the same outcome.
 
     Attributes:
-        robots: The robots that have joined so far, by index in the plan.
+        loop: Its virtual time.
+        tier: The server's end.
+        robots: The robots that have joined so far, by number; those of the plan by their index.
     """
 
     def __init__(self, fleet: Fleet, seed: int = 0) -> None:
         self._fleet = fleet
         self._chance = random.Random(seed)
-        self._loop = EventLoop()
+        self.loop = EventLoop()
         self._discipline: Discipline = DISCIPLINES[fleet.discipline]
         batcher = self._discipline.make_batcher(
             fleet.table, fleet.max_batch, fleet.num_gpus, fleet.margin_s
         )
         self.tier = ActionTier(
-            self._loop, batcher, fleet.table, fleet.num_gpus, self._chance, fleet.latency_spread
+            self.loop, batcher, fleet.table, fleet.num_gpus, self._chance, fleet.latency_spread
         )
         self.robots: dict[int, FleetRobot] = {}
         for number, plan in enumerate(fleet.robots):
             offset_s = self._chance.random() * fleet.join_spread_s
-            self._loop.at(plan.joins_s + offset_s, partial(self._join, number, plan))
+            self.loop.at(plan.joins_s + offset_s, partial(self.join, number, plan))
 
     def run(self) -> FleetOutcome:
         """To the end of the fleet's duration."""
-        self._loop.run_until(self._fleet.duration_s)
+        self.loop.run_until(self._fleet.duration_s)
         num_gpu_seconds = self._fleet.duration_s * self._fleet.num_gpus
         return FleetOutcome(
             tuple(self._outcome(number, plan) for number, plan in enumerate(self._fleet.robots)),
@@ -152,12 +155,18 @@ class FleetRun:
             self.tier.busy_s / num_gpu_seconds,
         )
 
-    def _join(self, number: int, plan: RobotPlan) -> None:
-        fleet, loop = self._fleet, self._loop
+    def stream(self, number: int, spec: PolicySpec, answer: Answer | None = None) -> FleetStream:
+        """A stream to the tier, not yet opened. `number` is its own while it is open."""
+        network, chance = self._fleet.network, self._chance
+        return FleetStream(number, spec, self.loop, network, chance, self.tier.submit, answer)
+
+    def join(self, number: int, plan: RobotPlan) -> None:
+        """A robot opens its policy stream now."""
+        fleet, loop = self._fleet, self.loop
         spec = plain_spec(
             horizon=fleet.horizon, executed_steps=fleet.executed_steps, control_hz=plan.control_hz
         )
-        stream = FleetStream(number, spec, loop, fleet.network, self._chance, self.tier.submit)
+        stream = self.stream(number, spec)
         robot = FleetRobot(plan, stream, loop)
         self.robots[number] = robot
         asked_s, answered_s = stream.opened_s()
@@ -165,20 +174,27 @@ class FleetRun:
         if plan.leaves_s is not None:
             loop.at(plan.leaves_s, lambda: self._leave(robot))
 
-    def _open(self, robot: FleetRobot, answered_s: float) -> None:
-        verdict = self.tier.open_stream(robot.stream)
-        if not isinstance(verdict, Accepted):
-            return
+    def open(self, stream: FleetStream, answered_s: float) -> float | None:
+        """The server opens a stream; its robot has the answer at `answered_s`.
+
+        Returns when the server would like the first observation, on the robot's clock. None: at
+        any time.
+        """
+        verdict = self.tier.open_stream(stream)
+        assert isinstance(verdict, Accepted), "a discipline's batcher refuses nobody"
         wish_s = verdict.next_observation_in_s
-        first_s = None if wish_s is None else self._first_tick_s(wish_s, answered_s)
-        self._loop.at(answered_s, lambda: robot.start(self._discipline.make_source, first_s))
+        return None if wish_s is None else self._first_tick_s(wish_s, answered_s)
+
+    def _open(self, robot: FleetRobot, answered_s: float) -> None:
+        first_s = self.open(robot.stream, answered_s)
+        self.loop.at(answered_s, lambda: robot.start(self._discipline.make_source, first_s))
 
     def _first_tick_s(self, wish_s: float, answered_s: float) -> float:
         """What the robot makes of the server's wish."""
         fleet = self._fleet
         error_s = fleet.clock_error_s * (2 * self._chance.random() - 1)
         bound_s = fleet.network.best_round_trip_s / 2
-        sent_s = self._loop.clock.now_s() if fleet.grid_by == "clock" else None
+        sent_s = self.loop.clock.now_s() if fleet.grid_by == "clock" else None
         return first_tick_s(wish_s, answered_s, sent_s, ClockOffset(error_s, bound_s, 0.0))
 
     def _leave(self, robot: FleetRobot) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robot_sdk.action_guard import ActionGuard
 from robot_sdk.chunks import ChunkArrival, ChunkFailure, PolicyObservation, PolicyTiming
@@ -41,11 +42,16 @@ class RobotPlan:
     stalls: tuple[tuple[float, float], ...] = ()
 
 
+Answer = Callable[[PolicyObservation], NDArray[np.generic]]
+
+
 class FleetStream:
     """A `PolicyStream` whose messages travel over a network in virtual time.
 
     Args:
         submit: The server's end; called when an observation arrives there.
+        answer: What the policy says to an observation, (horizon, action_dim); asked when its chunk
+            leaves the server. None: the row of a step is the step's number.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class FleetStream:
         network: NetworkModel,
         chance: random.Random,
         submit: Callable[[FleetStream, PolicyObservation], None],
+        answer: Answer | None = None,
     ) -> None:
         self.number = number
         self._spec = spec
@@ -63,6 +70,7 @@ class FleetStream:
         self._up = Link(network, chance)
         self._down = Link(network, chance)
         self._submit = submit
+        self._answer = self._step_numbers if answer is None else answer
         self._inbox: list[tuple[float, ChunkArrival | ChunkFailure]] = []
         self._sent_s: dict[int, float] = {}
         self.is_closed = False
@@ -95,13 +103,12 @@ class FleetStream:
         return asked_s, self._down.arrival_s(asked_s)
 
     def deliver(self, observation: PolicyObservation, next_observation_in_s: float | None) -> None:
-        """Send the chunk from the server, now. The row of a step is the step's number."""
+        """Send the chunk from the server, now."""
         received_s = self._down.arrival_s(self._loop.clock.now_s())
-        steps = observation.control_step + np.arange(self._spec.horizon, dtype=np.float32)
         arrival = ChunkArrival(
             sequence=observation.sequence,
             control_step=observation.control_step,
-            actions=steps[:, np.newaxis],
+            actions=self._answer(observation),
             timing=PolicyTiming(),
             sent_s=self._sent_s.pop(observation.sequence),
             received_s=received_s,
@@ -113,6 +120,10 @@ class FleetStream:
         """Send a failure from the server, now."""
         self._sent_s.pop(failure.sequence, None)
         self._inbox.append((self._down.arrival_s(self._loop.clock.now_s()), failure))
+
+    def _step_numbers(self, observation: PolicyObservation) -> NDArray[np.generic]:
+        steps = observation.control_step + np.arange(self._spec.horizon, dtype=np.float32)
+        return steps[:, np.newaxis]
 
 
 class FleetRobot:
