@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -19,6 +18,7 @@ from sim.fleet.action_tier import ActionTier
 from sim.fleet.disciplines import DISCIPLINES, Discipline
 from sim.fleet.event_loop import EventLoop
 from sim.fleet.network import NetworkModel
+from sim.fleet.statistics import jain_index
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,6 @@ class FleetOutcome:
     def jain_index(self) -> float:
         """Jain's fairness index of the robots' progress: 1 if all are equal, 1/n if one has all."""
         return jain_index([robot.progress for robot in self.robots])
-
-
-def jain_index(values: Sequence[float]) -> float:
-    """(sum x)^2 / (n * sum x^2), after Jain, Chiu and Hawe (1984). 1 for no values or zeros."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 class FleetRun:

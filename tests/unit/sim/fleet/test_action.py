@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from server.core.batching import LatencyRow, LatencyTable
-from sim.fleet.action import Fleet, FleetRun, jain_index, simulate
+from sim.fleet.action import Fleet, FleetRun, simulate
 from sim.fleet.action_robot import RobotPlan
 from sim.fleet.disciplines import DISCIPLINES
 from sim.fleet.network import NetworkModel
@@ -168,12 +168,6 @@ def test_a_robot_that_never_joined_or_was_never_answered_has_nothing_to_show() -
 
 def test_latency_that_spreads_costs_a_smaller_fleet_nothing() -> None:
     assert simulate(fleet(4, 20, latency_spread=0.1)).worst_starved_fraction == 0.0
-
-
-def test_jains_index_is_one_for_equals_and_one_nth_if_one_has_all() -> None:
-    assert jain_index([0.3] * 5) == pytest.approx(1.0)
-    assert jain_index([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
-    assert jain_index([]) == 1.0
 
 
 def test_every_discipline_says_what_it_is() -> None:
