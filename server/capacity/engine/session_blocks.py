@@ -30,3 +30,14 @@ class SessionBlocks:
             name = f"{self._session}/{index}".encode()
             self._hashes.append(hashlib.sha256(name).digest())
         return self._hashes[len(request.block_hashes) : whole_blocks]
+
+    def branch(self, session: str, kept_tokens: int) -> SessionBlocks:
+        """A conversation that begins with this one's first tokens and then goes its own way.
+
+        Args:
+            session: Its name; no other session's.
+            kept_tokens: How many it shares with this one.
+        """
+        other = SessionBlocks(session, self._block_tokens)
+        other._hashes = self._hashes[: kept_tokens // self._block_tokens]
+        return other

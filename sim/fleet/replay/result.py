@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from robot_sdk.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,23 @@ class Window:
 
 
 @dataclass(frozen=True)
+class EpisodeTimes:
+    """One episode that was admitted, as its robot saw it.
+
+    Attributes:
+        asked_s: When it asked at the door.
+        turn_latencies_s: Of its turns in order, network included, to a millisecond.
+        is_complete: False: it was still running at the end.
+    """
+
+    task_family: str
+    asked_s: float
+    door_wait_s: float
+    turn_latencies_s: tuple[float, ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True)
 class ReplayResult:
     """One run.
 
@@ -49,11 +69,16 @@ class ReplayResult:
         jain: Jain's index of the robots' completed episodes.
         fewest_episodes: Completed by the robot that completed fewest; Jain's index says little
             before each has done several.
-        brain_latency_s, door_wait_s: Quantiles by name ("p50", "p90", "p99", "p999", "max").
+        episodes_by_robot: Completed, in the order of the robots' numbers.
+        brain_latency_s, door_wait_s: Quantiles by name ("p50", "p90", "p99", "p999", "max");
+            None where the sample is too small for one.
+        controls: Counts of a policy's own controls by action ("raise", "lower", ...), and of turns
+            that it let wait ("held_turns").
         starved_fraction_worst: Of the robot that starved most; None without an action tier.
-        controls: Counts of a policy's own controls by action ("raise", "lower", ...).
         is_partial: The run was interrupted.
         wall_s: Wall time that it took.
+        episode_times: Every admitted episode, in order of admission.
+        warnings: Why it says less than it seems to, for people.
     """
 
     seed: int
@@ -72,14 +97,36 @@ class ReplayResult:
     jain: float
     fewest_episodes: int
     episodes_by_robot: tuple[int, ...]
-    brain_latency_s: dict[str, float]
-    door_wait_s: dict[str, float]
+    brain_latency_s: dict[str, float | None]
+    door_wait_s: dict[str, float | None]
     windows: tuple[Window, ...]
     controls: dict[str, int]
     starved_fraction_worst: float | None
     is_partial: bool
     wall_s: float
+    episode_times: tuple[EpisodeTimes, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> ReplayResult:
+        """What `to_json` gave.
+
+        Raises:
+            InvalidArgumentError: It is something else.
+        """
+        try:
+            values = dict(content)
+            values["windows"] = tuple(Window(**window) for window in values["windows"])
+            values["episode_times"] = tuple(
+                EpisodeTimes(**{**times, "turn_latencies_s": tuple(times["turn_latencies_s"])})
+                for times in values["episode_times"]
+            )
+            values["episodes_by_robot"] = tuple(values["episodes_by_robot"])
+            values["warnings"] = tuple(values["warnings"])
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise InvalidArgumentError(f"not the result of a replay: {error!r}") from None

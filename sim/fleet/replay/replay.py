@@ -1,0 +1,211 @@
+"""One run: a fleet replayed in virtual time against the server's own decisions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.errors import InvalidArgumentError
+from server.capacity.engine import SchedulerOnlyEngine
+from server.capacity.engine import library as vllm_library
+from server.capacity.engine.library import Library
+from server.core.admission import AdmissionPolicy
+from server.core.residency import EngineGauges
+from sim.fleet.brain import cost_table
+from sim.fleet.brain.brain_tier import BrainTier
+from sim.fleet.event_loop import EventLoop
+from sim.fleet.replay.checks import MOST_ROBOTS, check_settings, check_traces, engine_settings
+from sim.fleet.replay.door import VirtualDoor
+from sim.fleet.replay.policies import make_policy
+from sim.fleet.replay.result import ReplayResult
+from sim.fleet.replay.robot import Brain, FleetParts, TraceTime, VirtualRobot
+from sim.fleet.replay.settings import ReplaySettings
+from sim.fleet.replay.summary import summarise
+from sim.fleet.replay.tally import Tally
+from sim.fleet.workload import mixes
+from sim.fleet.workload.trace import EpisodeTrace
+
+#: A server's tick, as far as its decisions are concerned: FleetWatch looks once a second.
+_LOOK_S = 1.0
+
+
+def run(
+    settings: ReplaySettings,
+    seed: int,
+    *,
+    traces: Sequence[EpisodeTrace] | None = None,
+    library: Library | None = None,
+    on_progress: Callable[[float], None] | None = None,
+) -> ReplayResult:
+    """Run to the end of the duration, or of a finite batch.
+
+    Args:
+        settings: What is run.
+        seed: Of the order of the traces, and of all other chance.
+        traces: Handed out in this order, again and again, instead of the settings' workload.
+        library: The vLLM of this process; None: the installed one.
+        on_progress: Told the virtual time, every virtual second.
+
+    Returns:
+        What happened until then, marked as partial, if it is interrupted (KeyboardInterrupt).
+
+    Raises:
+        InvalidArgumentError: A setting or a trace is out of range, or the library is another than
+            the settings ask for.
+        MissingExtraError: vLLM is not installed.
+    """
+    check_settings(settings, seed)
+    engine = engine_settings(settings.engine)
+    library = library_for(settings, library)
+    workload = settings.workload
+    if traces is None:
+        check_traces(mixes.library(workload.mix), engine)
+        order = mixes.episodes(workload.mix, workload.order, seed)
+    else:
+        check_traces(traces, engine)
+        order = _again_and_again(traces)
+    policy = make_policy(settings.admission, settings.engine)
+    cost = cost_table.load(settings.cost)
+    loop = EventLoop()
+    brain = BrainTier(loop, SchedulerOnlyEngine(engine, library), cost)
+    fleet = FleetReplay(settings, loop, brain, policy, order)
+    started_s = SYSTEM_CLOCK.now_s()
+    is_partial = fleet.run(on_progress)
+    wall_s = SYSTEM_CLOCK.now_s() - started_s
+    return fleet.result(seed, library.version, is_partial, wall_s)
+
+
+def library_for(settings: ReplaySettings, library: Library | None) -> Library:
+    """The vLLM to run settings with.
+
+    Raises:
+        InvalidArgumentError: The given one is another than the settings ask for.
+        MissingExtraError: vLLM is not installed.
+    """
+    wants_study = settings.engine.version == "study"
+    if library is None and not wants_study:
+        return vllm_library.load()
+    if library is None or (library.version == vllm_library.STUDY_VERSION) != wants_study:
+        raise InvalidArgumentError(
+            "these settings ask for another vLLM than this process has",
+            field="engine version",
+            value="none" if library is None else library.version,
+            allowed=(vllm_library.STUDY_VERSION if wants_study else "the installed one",),
+            hint="use sim.fleet.replay.runner, which starts a process for each version",
+        )
+    return library
+
+
+class FleetReplay:
+    """The parts of one run and what joins them.
+
+    Args:
+        brain: Serves the turns; on `loop`.
+        traces: Endless.
+    """
+
+    def __init__(
+        self,
+        settings: ReplaySettings,
+        loop: EventLoop,
+        brain: Brain,
+        policy: AdmissionPolicy,
+        traces: Iterator[EpisodeTrace],
+    ) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._brain = brain
+        self._policy = policy
+        self._tally = Tally(settings.warm_up_s)
+        self.door = VirtualDoor(loop, policy, self._told_gauges, max_waiting=MOST_ROBOTS)
+        self._parts = FleetParts(
+            loop=loop,
+            door=self.door,
+            brain=brain,
+            robot_time=TraceTime(loop, settings.workload.gap == "wall"),
+            tally=self._tally,
+            traces=traces,
+            block_tokens=settings.engine.block_tokens,
+            one_way_s=settings.round_trip_s / 2,
+            episodes_per_robot=settings.episodes_per_robot,
+        )
+        self._robots: list[VirtualRobot] = []
+        self._points = list(settings.fleet)
+        self._looks = 0
+        for point in settings.fleet:
+            loop.at(point.time_s, lambda robots=point.num_robots: self._resize(robots))
+        loop.at(_LOOK_S, self._look)
+
+    def run(self, on_progress: Callable[[float], None] | None = None) -> bool:
+        """To the end. Returns whether it was interrupted."""
+        duration_s, seconds = self._settings.duration_s, 0
+        try:
+            while seconds < duration_s and not self._is_over():
+                seconds += 1
+                self._loop.run_until(min(float(seconds), duration_s))
+                if on_progress is not None:
+                    on_progress(self._loop.clock.now_s())
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def result(
+        self, seed: int, engine_version: str, is_partial: bool, wall_s: float
+    ) -> ReplayResult:
+        """What happened so far."""
+        return summarise(
+            self._tally,
+            self._policy,
+            seed=seed,
+            engine_version=engine_version,
+            duration_s=self._loop.clock.now_s(),
+            is_partial=is_partial,
+            wall_s=wall_s,
+        )
+
+    def _is_over(self) -> bool:
+        """Of a finite batch: all have left, and nobody joins any more."""
+        now_s = self._loop.clock.now_s()
+        return (
+            self._settings.episodes_per_robot is not None
+            and now_s > self._points[-1].time_s
+            and all(robot.has_left for robot in self._robots)
+        )
+
+    def _resize(self, num_robots: int) -> None:
+        while len(self._robots) < num_robots:
+            self._tally.join(len(self._robots))
+            self._robots.append(VirtualRobot(len(self._robots), self._parts))
+        for number, robot in enumerate(self._robots):
+            robot.set_wants_work(number < num_robots)
+
+    def _look(self) -> None:
+        now_s = self._loop.clock.now_s()
+        self.door.step()
+        registry = self.door.registry
+        blocks = registry.report.snapshot.working_set_blocks
+        self._tally.look(
+            now_s,
+            self._brain.gauges,
+            num_active=registry.num_active,
+            num_at_door=registry.num_queued,
+            working_set_share=(blocks or 0) / self._settings.engine.pool_blocks,
+            cap=self._policy.cap,
+        )
+        self._looks += 1
+        self._loop.at((self._looks + 1) * _LOOK_S, self._look)
+
+    def _told_gauges(self) -> EngineGauges:
+        """What the server is told of the pool, which may be wrong."""
+        gauges = self._brain.gauges
+        if gauges.pool_blocks is None:
+            return gauges
+        told = max(math.floor(gauges.pool_blocks * self._settings.admission.told_pool_share), 1)
+        return replace(gauges, pool_blocks=told)
+
+
+def _again_and_again(traces: Sequence[EpisodeTrace]) -> Iterator[EpisodeTrace]:
+    while True:
+        yield from traces

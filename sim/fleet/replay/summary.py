@@ -1,0 +1,69 @@
+"""From the counts of a run to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from server.core.admission import AdmissionPolicy, AimdAdmission
+from sim.fleet.replay.result import ReplayResult, Window
+from sim.fleet.replay.tally import Tally
+from sim.fleet.statistics import first_low_hit_s, jain_index, quantiles
+
+
+def summarise(
+    tally: Tally,
+    policy: AdmissionPolicy,
+    *,
+    seed: int,
+    engine_version: str,
+    duration_s: float,
+    is_partial: bool,
+    wall_s: float,
+) -> ReplayResult:
+    """The result of a run that ended at `duration_s`."""
+    total, windows = tally.total, tally.windows(duration_s)
+    per_min = 60.0 / duration_s if duration_s else 0.0
+    episodes = tuple(tally.episodes_by_robot[robot] for robot in sorted(tally.episodes_by_robot))
+    return ReplayResult(
+        seed=seed,
+        engine_version=engine_version,
+        duration_s=duration_s,
+        turns=total.turns,
+        rps=total.turns / duration_s if duration_s else 0.0,
+        hit=total.hit,
+        hit_after_warm_up=tally.after_warm_up.hit,
+        lowest_window_hit_after_warm_up=_lowest_hit(windows, tally.warm_up_s),
+        first_low_hit_s=first_low_hit_s((window.end_s, window.hit) for window in windows),
+        computed_prompt_tokens_per_min=total.computed_tokens * per_min,
+        generated_tokens_per_min=total.generated_tokens * per_min,
+        episodes_completed=total.episodes,
+        episodes_per_min=total.episodes * per_min,
+        jain=jain_index(episodes),
+        fewest_episodes=min(episodes, default=0),
+        episodes_by_robot=episodes,
+        brain_latency_s=quantiles(tally.latencies_s),
+        door_wait_s=quantiles(tally.door_waits_s),
+        windows=windows,
+        controls=_controls(policy, tally),
+        starved_fraction_worst=None,
+        is_partial=is_partial,
+        wall_s=wall_s,
+        episode_times=tuple(episode.times() for episode in tally.episodes),
+        warnings=(),
+    )
+
+
+def _lowest_hit(windows: Sequence[Window], warm_up_s: float) -> float | None:
+    hits = [window.hit for window in windows if window.start_s >= warm_up_s]
+    return min((hit for hit in hits if hit is not None), default=None)
+
+
+def _controls(policy: AdmissionPolicy, tally: Tally) -> dict[str, int]:
+    controls = {"held_turns": len(tally.held_turns)}
+    if isinstance(policy, AimdAdmission):
+        controls |= {
+            "raise": policy.num_raised,
+            "lower": policy.num_lowered,
+            "hold": policy.num_controls - policy.num_raised - policy.num_lowered,
+        }
+    return controls
