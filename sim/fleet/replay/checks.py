@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 
@@ -97,7 +98,7 @@ def _check_fleet(settings: ReplaySettings) -> None:
             value=points[0].time_s if points else "no point",
             allowed=("a first point at 0 s",),
         )
-    for earlier, later in zip(points, points[1:], strict=False):
+    for earlier, later in itertools.pairwise(points):
         if not later.time_s > earlier.time_s:
             raise InvalidArgumentError(
                 "the points of a fleet are in order of time",

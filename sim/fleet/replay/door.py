@@ -45,7 +45,8 @@ class VirtualDoor:
 
     def open(self, info: EpisodeInfo, on_admitted: Callable[[], None]) -> Attachment:
         """A robot asks to come in. It may be inside before this returns: `on_admitted` is called
-        from the event loop, after what is due now."""
+        from the event loop, after what is due now.
+        """
         attachment = self.registry.open(info, self._loop.clock.now_s())
         self._on_admitted[attachment.episode_id] = on_admitted
         self.step()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import InvalidArgumentError
@@ -135,7 +136,7 @@ class FleetReplay:
         self._points = list(settings.fleet)
         self._looks = 0
         for point in settings.fleet:
-            loop.at(point.time_s, lambda robots=point.num_robots: self._resize(robots))
+            loop.at(point.time_s, partial(self._resize, point.num_robots))
         loop.at(_LOOK_S, self._look)
 
     def run(self, on_progress: Callable[[float], None] | None = None) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from robot_sdk.errors import InvalidArgumentError
+
 
 @dataclass(frozen=True)
 class EngineChoice:
@@ -60,7 +62,8 @@ class WorkloadChoice:
 @dataclass(frozen=True)
 class FleetPoint:
     """From `time_s` on so many robots want to work. A robot that is too many leaves when its
-    episode has ended; one that waits at the door leaves at once."""
+    episode has ended; one that waits at the door leaves at once.
+    """
 
     time_s: float
     num_robots: int
@@ -130,3 +133,23 @@ class ReplaySettings:
     def to_json(self) -> dict[str, Any]:
         """Plain values; equal settings give equal ones."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> ReplaySettings:
+        """What `to_json` gave.
+
+        Raises:
+            InvalidArgumentError: It is something else.
+        """
+        values = dict(content)
+        try:
+            values["fleet"] = tuple(FleetPoint(**point) for point in values["fleet"])
+            values["admission"] = AdmissionChoice(**values["admission"])
+            values["workload"] = WorkloadChoice(**values["workload"])
+            values["engine"] = EngineChoice(**values["engine"])
+            for name, kind in (("offload", OffloadChoice), ("action", ActionChoice)):
+                if values.get(name) is not None:
+                    values[name] = kind(**values[name])
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise InvalidArgumentError(f"not the settings of a replay: {error!r}") from None

@@ -1,0 +1,340 @@
+"""Many runs at once, each version of vLLM in processes of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.errors import InvalidArgumentError, RobotSdkError
+from server.capacity.engine import library as vllm_library
+from server.capacity.engine import study_version
+from server.launch import with_parent
+from sim.fleet.replay.checks import check_settings
+from sim.fleet.replay.code_digest import code_digest
+from sim.fleet.replay.policies import make_policy
+from sim.fleet.replay.result import ReplayResult
+from sim.fleet.replay.settings import ReplaySettings
+from sim.fleet.replay.store import ResultStore
+
+#: For a worker to give what it has after an interrupt, and to end.
+_STOP_TIMEOUT_S = 10.0
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run."""
+
+    settings: ReplaySettings
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"settings": self.settings.to_json(), "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a number of runs is.
+
+    Attributes:
+        done: Of `total`, those included that were kept from an earlier time (`reused`).
+        left_s: Estimate from virtual time so far; None: nothing has moved yet.
+    """
+
+    done: int
+    total: int
+    reused: int
+    elapsed_s: float
+    left_s: float | None
+
+    def __str__(self) -> str:
+        reused = f", {self.reused} kept from before" if self.reused else ""
+        left = "" if self.left_s is None else f", about {self.left_s:.0f} s left"
+        return f"{self.done} of {self.total} runs{reused}, {self.elapsed_s:.0f} s{left}"
+
+
+def run_many(
+    jobs: Sequence[Job],
+    *,
+    processes: int,
+    study_folder: Path | None = None,
+    store: Path | None = None,
+    on_result: Callable[[Job, ReplayResult], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Iterator[ReplayResult]:
+    """Run all jobs; yields their results in the jobs' order.
+
+    Args:
+        jobs: In any mixture of versions and lengths.
+        processes: Of so many at once; at least 1.
+        study_folder: Holds the study's vLLM; needed by jobs that ask for it.
+        store: Results are kept there and taken from there, if settings, seed, engine version and
+            code are the same.
+        on_result: Told each new or kept result as soon as it is there, in any order.
+        on_progress: Told at most twice a second.
+
+    Raises:
+        InvalidArgumentError: A job's settings are out of range; before anything is run.
+        RobotSdkError: A run failed, or a process ended on its own.
+        KeyboardInterrupt: It was interrupted; results so far and partial ones have been yielded.
+    """
+    if processes < 1:
+        raise InvalidArgumentError(
+            "out of range", field="processes", value=processes, allowed=("at least 1",)
+        )
+    keys = _keys(jobs, study_folder)
+    kept_results = ResultStore(store)
+    kept = kept_results.read(set(keys))
+    return _Runs(jobs, keys, kept, kept_results, processes, study_folder).run(
+        on_result or (lambda _job, _result: None), on_progress or (lambda _progress: None)
+    )
+
+
+def _keys(jobs: Sequence[Job], study_folder: Path | None) -> list[str]:
+    """A name for each job's result; raises InvalidArgumentError for one that cannot be run."""
+    versions: dict[str, str] = {}
+    keys = []
+    for job in jobs:
+        settings = job.settings
+        check_settings(settings, job.seed)
+        policy = make_policy(settings.admission, settings.engine)
+        wanted = settings.engine.version
+        if wanted not in versions:
+            versions[wanted] = _version(wanted, study_folder)
+        parts = {
+            **job.to_json(),
+            "vllm": versions[wanted],
+            "code": code_digest(type(policy).__module__, settings.action is not None),
+            "files": [_file_digest(settings.workload.mix), _file_digest(settings.cost)],
+        }
+        keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
+    return keys
+
+
+def _version(wanted: str, study_folder: Path | None) -> str:
+    if wanted != "study":
+        return vllm_library.installed_version()
+    if study_folder is None:
+        raise InvalidArgumentError(
+            "the study's vLLM comes from a folder of its own, and none is given",
+            field="study folder",
+            value="none",
+            hint="make one with: tests/tools/fetch_study_engine.sh out/study-engine",
+        )
+    study_version.check_folder(study_folder)
+    return vllm_library.STUDY_VERSION
+
+
+def _file_digest(name_or_path: str) -> str:
+    path = Path(name_or_path)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+@dataclass(eq=False)
+class _Worker:
+    version: str
+    process: subprocess.Popen[str]
+    index: int | None = None
+    now_s: float = 0.0
+    error: str = ""
+    reader: threading.Thread | None = field(default=None, repr=False)
+
+
+class _Runs:
+    """The state of one `run_many`."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        keys: Sequence[str],
+        kept: dict[str, ReplayResult],
+        store: ResultStore,
+        processes: int,
+        study_folder: Path | None,
+    ) -> None:
+        self._jobs = jobs
+        self._keys = keys
+        self._store = store
+        self._processes = processes
+        self._study_folder = study_folder
+        self._results = {index: kept[key] for index, key in enumerate(keys) if key in kept}
+        self._reused = len(self._results)
+        # One version after the other, so that a process seldom has to make way for another.
+        todo = [index for index in range(len(jobs)) if index not in self._results]
+        self._todo = deque(sorted(todo, key=lambda index: jobs[index].settings.engine.version))
+        self._work_s = sum(jobs[index].settings.duration_s for index in todo)
+        self._done_s = 0.0
+        self._workers: list[_Worker] = []
+        self._events: queue.SimpleQueue[tuple[_Worker, dict[str, Any] | None]] = queue.SimpleQueue()
+        self._started_s = SYSTEM_CLOCK.now_s()
+        self._told_s = self._started_s
+
+    def run(
+        self,
+        on_result: Callable[[Job, ReplayResult], None],
+        on_progress: Callable[[Progress], None],
+    ) -> Iterator[ReplayResult]:
+        """See `run_many`."""
+        self._on_result, self._on_progress = on_result, on_progress
+        for index, result in self._results.items():
+            on_result(self._jobs[index], result)
+        try:
+            for index in range(len(self._jobs)):
+                try:
+                    while index not in self._results:
+                        self._advance()
+                except KeyboardInterrupt:
+                    self._interrupt()
+                    left = range(index, len(self._jobs))
+                    yield from (self._results[late] for late in left if late in self._results)
+                    raise
+                yield self._results[index]
+            on_progress(self.progress)
+        finally:
+            self._close()
+
+    @property
+    def progress(self) -> Progress:
+        """As of now."""
+        elapsed_s = SYSTEM_CLOCK.now_s() - self._started_s
+        moved_s = self._done_s + sum(worker.now_s for worker in self._workers)
+        left_s = elapsed_s * (self._work_s - moved_s) / moved_s if moved_s else None
+        return Progress(len(self._results), len(self._jobs), self._reused, elapsed_s, left_s)
+
+    def _advance(self) -> None:
+        """Keep all processes busy and take in one piece of news."""
+        while self._todo and sum(w.index is not None for w in self._workers) < self._processes:
+            self._assign(self._todo.popleft())
+        try:
+            worker, told = self._events.get(timeout=_POLL_S)
+        except queue.Empty:
+            return
+        self._take_in(worker, told)
+        now_s = SYSTEM_CLOCK.now_s()
+        if now_s - self._told_s >= _POLL_S:
+            self._told_s = now_s
+            self._on_progress(self.progress)
+
+    def _assign(self, index: int) -> None:
+        version = self._jobs[index].settings.engine.version
+        idle = [worker for worker in self._workers if worker.index is None]
+        fitting = [worker for worker in idle if worker.version == version]
+        if fitting:
+            worker = fitting[0]
+        else:
+            if len(self._workers) >= self._processes:
+                self._workers.remove(idle[0])
+                _stop(idle[0])
+            worker = self._start(version)
+        worker.index, worker.now_s = index, 0.0
+        assert worker.process.stdin is not None
+        try:
+            worker.process.stdin.write(json.dumps(self._jobs[index].to_json()) + "\n")
+            worker.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # that it has ended is on the way
+
+    def _start(self, version: str) -> _Worker:
+        arguments = ["-m", "sim.fleet.replay.worker"]
+        if version == "study":
+            assert self._study_folder is not None
+            arguments.append(str(self._study_folder.resolve()))
+        process = subprocess.Popen(
+            with_parent.command(arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"OMP_NUM_THREADS": "1", **os.environ},
+            start_new_session=True,  # an interrupt from the keyboard is for this process alone
+        )
+        worker = _Worker(version, process)
+        worker.reader = threading.Thread(target=self._read, args=(worker,), daemon=True)
+        worker.reader.start()
+        self._workers.append(worker)
+        return worker
+
+    def _read(self, worker: _Worker) -> None:
+        assert worker.process.stdout is not None
+        with worker.process.stdout as lines:
+            for line in lines:
+                try:
+                    self._events.put((worker, json.loads(line)))
+                except ValueError:
+                    continue  # half a line of a process that was killed
+        self._events.put((worker, None))
+
+    def _take_in(self, worker: _Worker, told: dict[str, Any] | None) -> None:
+        if told is None:
+            if worker not in self._workers:
+                return  # it was sent away
+            status = worker.process.wait()
+            raise RobotSdkError(
+                f"a process of the replay ended with status {status}; "
+                "what it wrote is above, results so far are kept"
+            )
+        if "error" in told:
+            raise RobotSdkError(told["error"])
+        if "now_s" in told:
+            worker.now_s = told["now_s"]
+        if "result" in told and worker.index is not None:
+            self._keep(worker, ReplayResult.from_json(told["result"]))
+
+    def _keep(self, worker: _Worker, result: ReplayResult) -> None:
+        index = worker.index
+        assert index is not None
+        worker.index, worker.now_s = None, 0.0
+        job = self._jobs[index]
+        self._done_s += job.settings.duration_s
+        self._results[index] = result
+        self._store.add(self._keys[index], job.to_json(), result)
+        self._on_result(job, result)
+
+    def _interrupt(self) -> None:
+        """Ask the processes for what they have."""
+        busy = [worker for worker in self._workers if worker.index is not None]
+        for worker in busy:
+            worker.process.send_signal(signal.SIGINT)
+        deadline_s = SYSTEM_CLOCK.now_s() + _STOP_TIMEOUT_S
+        while any(worker.index is not None for worker in busy):
+            try:
+                worker, told = self._events.get(timeout=max(deadline_s - SYSTEM_CLOCK.now_s(), 0))
+            except queue.Empty:
+                return
+            if told is None:
+                worker.index = None
+            elif "result" in told:
+                self._keep(worker, ReplayResult.from_json(told["result"]))
+
+    def _close(self) -> None:
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            _stop(worker)
+
+
+def _stop(worker: _Worker) -> None:
+    process = worker.process
+    assert process.stdin is not None
+    try:
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    process.terminate()
+    try:
+        process.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if worker.reader is not None:
+        worker.reader.join(_STOP_TIMEOUT_S)
