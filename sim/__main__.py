@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 try:
-    from sim.cli import demo, pacing, paper, run
+    from sim.cli import demo, pacing, paper, replay, run
 except ModuleNotFoundError as missing:
     sys.exit(f'error: {missing.name} is not installed; run: pip install -e ".[sim,server]"')
 
@@ -38,6 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "paper", help="tables and figures of the study, made anew", epilog=paper.EXIT_CODES
         )
     )
+    replay.add_arguments(
+        commands.add_parser(
+            "replay",
+            help="a fleet in virtual time, with the server's decisions and vLLM's scheduler",
+            allow_abbrev=False,
+            epilog=replay.EXIT_CODES,
+        )
+    )
     args = parser.parse_args(arguments)
     if args.command == "run":
         return run.run(args)
@@ -45,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return pacing.run(args)
     if args.command == "paper":
         return paper.run(args)
+    if args.command == "replay":
+        return replay.run(args)
     return demo.run(args)
 
 
