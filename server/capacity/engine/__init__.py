@@ -8,6 +8,7 @@ with. The vLLM that Python finds is used; `study_version` puts the study's own i
 """
 
 from server.capacity.engine.scheduler_only import (
+    DecodeStretch,
     FinishedTurn,
     ScheduledTokens,
     SchedulerOnlyEngine,
@@ -20,6 +21,7 @@ from server.capacity.engine.settings import EVERY_SNAPSHOT, LATEST_SNAPSHOT, Eng
 __all__ = [
     "EVERY_SNAPSHOT",
     "LATEST_SNAPSHOT",
+    "DecodeStretch",
     "EngineSettings",
     "FinishedTurn",
     "ScheduledTokens",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_sdk.errors import InvalidArgumentError, MissingExtraError, UnsupportedError
+from server.capacity.engine.alike_tokens import AlikeTokens
 from server.capacity.engine.settings import EngineSettings
 
 #: The version of the study, and the one this project installs.
@@ -111,7 +112,8 @@ class Library:
                 vllm_config=config,
                 kv_cache_config=KVCacheConfig(**arguments),
                 structured_output_manager=StructuredOutputManager(config),
-                log_stats=True,
+                # Its counters of accepted drafts have no room for a stretch of decode steps.
+                log_stats=False,
                 **sizes,
             )
         except (ValueError, AssertionError) as error:
@@ -126,7 +128,7 @@ class Library:
 
         return Request(
             request_id=name,
-            prompt_token_ids=[0] * num_prompt_tokens,
+            prompt_token_ids=AlikeTokens(num_prompt_tokens),
             sampling_params=SamplingParams(
                 max_tokens=num_output_tokens, ignore_eos=True, temperature=0.0
             ),
@@ -143,6 +145,12 @@ class Library:
             req_id_to_index={name: index for index, name in enumerate(names)},
             sampled_token_ids=sampled,
         )
+
+    def drafts(self, names: Sequence[str], num_tokens: int) -> Any:
+        """So many draft tokens for each request, for vLLM to verify in its next step."""
+        from vllm.v1.outputs import DraftTokenIds
+
+        return DraftTokenIds(list(names), [[AlikeTokens.TOKEN] * num_tokens for _ in names])
 
     def cached_tokens(self, output: Any) -> int | None:
         """Tokens of the prompt that were found in the cache; None where an output does not tell."""

@@ -11,11 +11,10 @@ from typing import Any
 
 from robot_sdk.errors import InvalidArgumentError
 from server.capacity.engine import library as vllm_library
+from server.capacity.engine.alike_tokens import AlikeTokens
 from server.capacity.engine.library import Library
 from server.capacity.engine.session_blocks import SessionBlocks
 from server.capacity.engine.settings import EngineSettings
-
-_SAMPLED_TOKEN = 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,21 @@ class Step:
     finished: tuple[FinishedTurn, ...]
 
 
+@dataclass(frozen=True)
+class DecodeStretch:
+    """Steps ahead in which every turn inside decodes and the pool stays as it is.
+
+    Attributes:
+        num_steps: At least 1. After so many a turn ends or comes to the edge of a block.
+        names: The turns, in the order in which the engine serves them.
+        positions: Tokens of each that are computed now.
+    """
+
+    num_steps: int
+    names: tuple[str, ...]
+    positions: tuple[int, ...]
+
+
 class EngineStuckError(InvalidArgumentError):
     """Nothing can be scheduled although turns wait: one of them is larger than the pool."""
 
@@ -125,14 +139,44 @@ class SchedulerOnlyEngine:
             )
         )
 
-    def step(self) -> Step:
+    def decode_stretch(self) -> DecodeStretch | None:
+        """How far decoding goes on before the engine has to look again.
+
+        None: a turn waits or is in its prefill, or nothing is inside.
+        """
+        running = self._scheduler.running
+        if not running or len(running) != len(self._turns):
+            return None
+        block_tokens = self.settings.pool.block_tokens
+        num_steps = max(1, self.settings.step_tokens // len(running))
+        positions = []
+        for request in running:
+            position = request.num_computed_tokens
+            if request.num_tokens - position != 1:
+                return None
+            positions.append(position)
+            num_steps = min(num_steps, request.max_tokens - request.num_output_tokens)
+            # Blocks are taken, filled and let go of at their edges, each in a step of its own.
+            offset = position % block_tokens
+            num_steps = min(num_steps, max(1, block_tokens - 1 - offset) if offset else 1)
+        return DecodeStretch(
+            num_steps, tuple(request.request_id for request in running), tuple(positions)
+        )
+
+    def step(self, decode_steps: int = 1) -> Step:
         """Schedule one step and take it as computed. Without turns it is empty.
+
+        With `decode_steps`, so many at once, which leave the engine as that many calls would. vLLM
+        is asked to verify as many draft tokens less one of each turn, and all are accepted.
 
         Raises:
             EngineStuckError: Turns wait and none can ever run.
+            InvalidArgumentError: More steps at once than `decode_stretch` says.
         """
         if not self._turns:
             return Step((), (), ())
+        if decode_steps != 1:
+            self._draft(decode_steps)
         plan = self._scheduler.schedule()
         if not plan.num_scheduled_tokens:
             self._scheduler.update_from_output(plan, self.library.model_output([], []))
@@ -149,14 +193,27 @@ class SchedulerOnlyEngine:
         for name, count in plan.num_scheduled_tokens.items():
             request = self._scheduler.requests[name]
             end = request.num_computed_tokens  # schedule() has moved it on
-            is_decode = count == 1 and end > request.num_prompt_tokens
+            is_decode = count == decode_steps and end > request.num_prompt_tokens
             scheduled.append(ScheduledTokens(name, end - count, end, not is_decode))
-            sampled.append([_SAMPLED_TOKEN] if end >= request.num_tokens else [])
+            num_sampled = decode_steps if end >= request.num_tokens else 0
+            sampled.append([AlikeTokens.TOKEN] * num_sampled)
         outputs = self._scheduler.update_from_output(
             plan, self.library.model_output(list(plan.num_scheduled_tokens), sampled)
         )
         started = tuple(new.req_id for new in plan.scheduled_new_reqs)
         return Step(tuple(scheduled), started, self._finished(outputs))
+
+    def _draft(self, decode_steps: int) -> None:
+        stretch = self.decode_stretch()
+        most = 1 if stretch is None else stretch.num_steps
+        if stretch is None or not 1 <= decode_steps <= most:
+            raise InvalidArgumentError(
+                "so many steps cannot be taken at once",
+                field="decode steps",
+                value=decode_steps,
+                allowed=(f"1 to {most}",),
+            )
+        self._scheduler.update_draft_token_ids(self.library.drafts(stretch.names, decode_steps - 1))
 
     def run(self) -> list[FinishedTurn]:
         """Step until nothing is left; the turns in the order of their end."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from server.capacity.engine import FinishedTurn, SchedulerOnlyEngine, Step, Turn
+from server.capacity.engine import (
+    DecodeStretch,
+    FinishedTurn,
+    SchedulerOnlyEngine,
+    Step,
+    Turn,
+)
 from server.core.residency.engine_gauges import EngineGauges
 from sim.fleet.brain.cost_model import CostModel
 from sim.fleet.event_loop import EventLoop
@@ -35,8 +42,21 @@ class _Inside:
     first_token_s: float | None = None
 
 
+@dataclass(frozen=True)
+class _Ahead:
+    """Decode steps that are planned and not yet taken."""
+
+    begins_s: float
+    stretch: DecodeStretch
+
+
 class BrainTier:
-    """Hands turns to an engine and takes from a cost model how long its steps last."""
+    """Hands turns to an engine and takes from a cost model how long its steps last.
+
+    Decode steps are planned together as far as nothing can happen between them. They are taken at
+    their end, which an arrival moves to the end of the step that runs: then it is as if each had
+    been taken by itself (tests/fidelity compares).
+    """
 
     def __init__(self, loop: EventLoop, engine: SchedulerOnlyEngine, cost: CostModel) -> None:
         self._loop = loop
@@ -44,6 +64,8 @@ class BrainTier:
         self._cost = cost
         self._inside: dict[str, _Inside] = {}
         self._is_stepping = False
+        self._ahead: _Ahead | None = None
+        self._arrived: list[_Inside] = []
 
     @property
     def num_running(self) -> int:
@@ -53,7 +75,7 @@ class BrainTier:
     @property
     def num_waiting(self) -> int:
         """Turns in the engine's queue."""
-        return self._engine.num_turns - self._engine.num_running
+        return self._engine.num_turns + len(self._arrived) - self._engine.num_running
 
     @property
     def gauges(self) -> EngineGauges:
@@ -76,29 +98,67 @@ class BrainTier:
         self._loop.at(now_s + before_s, lambda: self._enter(inside))
 
     def _enter(self, inside: _Inside) -> None:
-        self._engine.add(inside.turn)
-        self._inside[inside.turn.name] = inside
+        if self._ahead is not None:
+            self._arrived.append(inside)
+            if len(self._arrived) == 1:
+                self._cut_short(self._ahead)
+            return
+        self._add(inside)
         if not self._is_stepping:
             self._is_stepping = True
             # After everything else that is due now, so that all of it is in the step.
-            self._loop.at(self._loop.clock.now_s(), self._begin_step)
+            self._loop.at(self._loop.clock.now_s(), self._begin)
 
-    def _begin_step(self) -> None:
+    def _add(self, inside: _Inside) -> None:
+        self._engine.add(inside.turn)
+        self._inside[inside.turn.name] = inside
+
+    def _begin(self) -> None:
+        now_s = self._loop.clock.now_s()
         if not self._engine.num_turns:
             self._is_stepping = False
             return
-        step = self._engine.step()
-        ends_s = self._loop.clock.now_s() + self._cost.step_time_s(step.scheduled)
-        self._loop.at(ends_s, lambda: self._end_step(step))
+        stretch = self._engine.decode_stretch()
+        if stretch is None or stretch.num_steps == 1:
+            step = self._engine.step()
+            ends_s = now_s + self._cost.step_time_s(step.scheduled)
+            self._loop.at(ends_s, lambda: self._end(step))
+            return
+        self._ahead = ahead = _Ahead(now_s, stretch)
+        self._loop.at(self._ends_s(ahead, stretch.num_steps), lambda: self._take(ahead))
 
-    def _end_step(self, step: Step) -> None:
+    def _ends_s(self, ahead: _Ahead, num_steps: int) -> float:
+        return ahead.begins_s + self._cost.stretch_time_s(ahead.stretch.positions, num_steps)
+
+    def _cut_short(self, ahead: _Ahead) -> None:
+        steps = range(1, ahead.stretch.num_steps)
+        now_s = self._loop.clock.now_s()
+        num_before = bisect.bisect_left(steps, now_s, key=lambda n: self._ends_s(ahead, n))
+        if num_before == len(steps):
+            return
+        shorter = replace(ahead.stretch, num_steps=steps[num_before])
+        self._ahead = ahead = replace(ahead, stretch=shorter)
+        self._loop.at(self._ends_s(ahead, shorter.num_steps), lambda: self._take(ahead))
+
+    def _take(self, ahead: _Ahead) -> None:
+        if ahead is not self._ahead:
+            return  # It was cut short.
+        self._ahead = None
+        step = self._engine.step(ahead.stretch.num_steps)
+        for inside in self._arrived:
+            self._add(inside)
+        self._arrived.clear()
+        self._end(step)
+
+    def _end(self, step: Step) -> None:
         now_s = self._loop.clock.now_s()
         for piece in step.scheduled:
-            inside = self._inside[piece.name]
-            if inside.first_token_s is None and piece.end >= inside.turn.num_prompt_tokens:
-                inside.first_token_s = now_s
+            if piece.is_prefill:
+                inside = self._inside[piece.name]
+                if inside.first_token_s is None and piece.end >= inside.turn.num_prompt_tokens:
+                    inside.first_token_s = now_s
         for finished in step.finished:
             inside = self._inside.pop(finished.name)
             first_token_s = now_s if inside.first_token_s is None else inside.first_token_s
             inside.on_done(BrainTurn(finished, inside.submitted_s, first_token_s, now_s))
-        self._loop.at(now_s, self._begin_step)
+        self._loop.at(now_s, self._begin)

@@ -1,0 +1,65 @@
+"""Decode steps taken at once leave vLLM's scheduler and pool as single steps do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robot_sdk.errors import InvalidArgumentError
+from server.capacity.engine import EngineSettings, SchedulerOnlyEngine, SessionBlocks, Turn, library
+from server.core.capacity import KvPool
+from tests.fidelity.stretches import differences
+
+pytest.importorskip("vllm", reason="vLLM is not installed; see `make setup`")
+
+pytestmark = [
+    pytest.mark.vllm,
+    # vLLM and what it imports warn about themselves.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+REPOSITORY = Path(__file__).parents[2]
+STUDY_FOLDER = REPOSITORY / "out" / "study-engine"
+
+
+def test_random_fleets_end_alike_with_the_same_free_blocks_in_the_same_order():
+    assert differences(60, library.load(), (None, 0, 64)) == []
+
+
+@pytest.mark.skipif(not STUDY_FOLDER.is_dir(), reason="the study's vLLM: `make study-engine`")
+def test_they_do_so_on_the_study_s_version_too():
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.fidelity.stretches", str(STUDY_FOLDER), "60"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[-1]) == []
+
+
+@pytest.fixture
+def engine():
+    return SchedulerOnlyEngine(EngineSettings(KvPool(200, 64, 1), step_tokens=512))
+
+
+def test_there_is_no_stretch_while_a_turn_is_in_its_prefill(engine):
+    assert engine.decode_stretch() is None
+    engine.add(Turn("t", 1000, 5, SessionBlocks("s", 64)))
+    assert engine.decode_stretch() is None
+    engine.step()
+    assert engine.decode_stretch() is None
+
+
+def test_more_steps_than_the_stretch_has_are_refused_with_its_length(engine):
+    engine.add(Turn("t", 100, 9, SessionBlocks("s", 64)))
+    while engine.decode_stretch() is None:
+        engine.step()
+    with pytest.raises(InvalidArgumentError, match="1 to 8"):
+        engine.step(decode_steps=9)
+    assert len(engine.step(decode_steps=8).finished) == 1
