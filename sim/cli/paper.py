@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from robot_sdk.clock import SYSTEM_CLOCK
+from robot_sdk.errors import RobotSdkError
+from server.capacity.engine import study_version
 from sim.cli.output import why_unusable
-from sim.paper.case import Workplace
+from sim.paper.case import Case, Workplace
+from sim.paper.plot import pyplot
 from sim.paper.registry import all_cases
+from sim.paper.report import write_report
 
-EXIT_CODES = "exit codes: 0 all cases were made; 2 wrong arguments; 130 interrupted."
+#: In place of a case: make the report of what the folder holds.
+REPORT = "report"
+STUDY_ENGINE = Path("out") / "study-engine"
+MOST_PROCESSES = 256
+MOST_SEEDS = 1000
+EXIT_CODES = (
+    "exit codes: 0 all cases were made; 1 some failed, the others were made; 2 wrong arguments; "
+    "130 interrupted."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `paper`."""
-    parser.add_argument("case", nargs="*", help="which ones; default: all")
+    parser.add_argument(
+        "case",
+        nargs="*",
+        help=f"which ones; default: all. `{REPORT}` alone makes the report of a folder's results",
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -25,41 +47,163 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     parser.add_argument(
+        "--quick", action="store_true", help="fewer seeds and sizes; says less, in minutes"
+    )
+    parser.add_argument(
         "--processes",
         type=int,
         default=os.cpu_count() or 1,
         help="processes to compute with; default: the machine's cores",
     )
+    parser.add_argument(
+        "--seeds", type=int, help="runs of each setting; default: as each case sees fit"
+    )
+    parser.add_argument(
+        "--study-engine",
+        type=Path,
+        metavar="FOLDER",
+        help="vLLM as in the study, made by tests/tools/fetch_study_engine.sh FOLDER; "
+        f"default: {STUDY_ENGINE} where it is there",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the cases; returns one of the exit codes of `EXIT_CODES`."""
+    """Make the cases and the report; returns one of the exit codes of `EXIT_CODES`."""
     cases = all_cases()
-    unknown = [name for name in args.case if name not in cases]
-    if unknown:
-        print(f"error: no case {', '.join(unknown)}; there are: {', '.join(cases)}")
-        return 2
-    if args.processes < 1:
-        print(f"error: --processes is {args.processes}; it must be at least 1")
+    problem = _problem(args, cases)
+    if problem is not None:
+        print(f"error: {problem}")
         return 2
     if args.list:
         for name, case in cases.items():
-            print(f"{name:20} {case.minutes:4.0f} min  {case.title}")
+            quick = "" if case.quick_minutes is None else f" ({case.quick_minutes:g} quick)"
+            print(f"{name:20} {f'{case.minutes:g} min{quick}':20}  {case.title}")
         return 0
     problem = why_unusable(args.out)
     if problem is not None:
         print(f"error: --out: {problem}")
         return 2
-    for name in args.case or cases:
-        case = cases[name]
-        print(f"{name}: {case.title} (about {case.minutes:.0f} min)", flush=True)
+    if args.case == [REPORT]:
+        return _report(args.out, cases)
+    pyplot()  # ends here, not after the first case, where matplotlib is missing
+    with _ended_by_sigterm():
+        failed = _make(args, {name: cases[name] for name in args.case or cases})
+        if failed is None:
+            _report(args.out, cases)
+            return 130
+    status = _report(args.out, cases)
+    if failed:
+        print(f"failed: {', '.join(failed)}; the others were made", flush=True)
+    return 1 if failed else status
+
+
+def _problem(args: argparse.Namespace, cases: Mapping[str, Case]) -> str | None:
+    """What is wrong with the arguments, in one line."""
+    unknown = [name for name in args.case if name not in cases and args.case != [REPORT]]
+    if unknown:
+        return f"no case {', '.join(unknown)}; there are: {', '.join(cases)}"
+    for option, value, most in (
+        ("--processes", args.processes, MOST_PROCESSES),
+        ("--seeds", args.seeds, MOST_SEEDS),
+    ):
+        if value is not None and value < 1:
+            return f"{option} is {value}; it must be at least 1"
+        if value is not None and value > most:
+            return f"{option} is {value}; it must be at most {most}"
+    if args.study_engine is not None:
+        try:
+            study_version.check_folder(args.study_engine)
+        except RobotSdkError as error:
+            return f"--study-engine: {error}"
+    return None
+
+
+def _study_folder(args: argparse.Namespace) -> Path | None:
+    if args.study_engine is not None:
+        folder: Path = args.study_engine
+        return folder.resolve()
+    try:
+        study_version.check_folder(STUDY_ENGINE)
+    except RobotSdkError:
+        print(
+            "the study's vLLM 0.17.1 is not here, so rows that need it are not run; get it with: "
+            f"tests/tools/fetch_study_engine.sh {STUDY_ENGINE}",
+            flush=True,
+        )
+        return None
+    return STUDY_ENGINE.resolve()
+
+
+def _make(args: argparse.Namespace, cases: Mapping[str, Case]) -> list[str] | None:
+    """Run the cases; names of those that failed, or None: interrupted."""
+    study_folder = _study_folder(args)
+    failed: list[str] = []
+    minutes = [_minutes(case, args.quick) for case in cases.values()]
+    for place, (name, case) in enumerate(cases.items()):
+        left = sum(minutes[place:])
+        print(
+            f"[{place + 1}/{len(cases)}] {name}: {case.title} (about {minutes[place]:g} min; "
+            f"{left:.0f} min with all that follow)",
+            flush=True,
+        )
+        workplace = Workplace(
+            args.out,
+            args.processes,
+            lambda text: print(f"  {text}", flush=True),
+            quick=args.quick,
+            study_folder=study_folder,
+            num_seeds=args.seeds,
+        )
         started_s = SYSTEM_CLOCK.now_s()
         try:
-            case.run(
-                Workplace(args.out, args.processes, lambda text: print(f"  {text}", flush=True))
-            )
+            case.run(workplace)
         except KeyboardInterrupt:
-            print(f"{name}: interrupted; what it was to leave is not complete", flush=True)
-            return 130
-        print(f"{name}: done in {(SYSTEM_CLOCK.now_s() - started_s) / 60:.1f} min", flush=True)
+            workplace.write_partial(name, "interrupted")
+            print(f"{name}: interrupted; what was finished is kept", flush=True)
+            return None
+        except RobotSdkError as error:
+            failed.append(name)
+            workplace.write_partial(name, f"failed: {error}")
+            print(f"error: {name}: {error}", flush=True)
+        except Exception as error:  # noqa: BLE001 - one case must not cost the others
+            failed.append(name)
+            traceback.print_exc(file=sys.stdout)
+            workplace.write_partial(name, f"failed: {type(error).__name__}: {error}")
+            print(f"error: {name} failed: {type(error).__name__}: {error}", flush=True)
+        else:
+            took_min = (SYSTEM_CLOCK.now_s() - started_s) / 60
+            print(f"{name}: done in {took_min:.1f} min", flush=True)
+    return failed
+
+
+def _minutes(case: Case, quick: bool) -> float:
+    return case.minutes if not quick or case.quick_minutes is None else case.quick_minutes
+
+
+def _report(folder: Path, cases: Mapping[str, Case]) -> int:
+    try:
+        lines = write_report(folder, cases)
+    except OSError as error:
+        print(f"error: the report: {error.strerror}: {error.filename}", flush=True)
+        return 1
+    for line in lines:
+        print(line, flush=True)
     return 0
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """A terminated run keeps what it has, as an interrupted one does."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

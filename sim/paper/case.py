@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from robot_sdk.clock import wall_unix_ns
 from robot_sdk.version import __version__
 from sim.cli.result_file import machine
+from sim.paper.parallel import in_processes
 from sim.paper.rows import Row
 
 if TYPE_CHECKING:
@@ -78,11 +77,8 @@ class Workplace:
         self, function: Callable[[ItemT], ResultT], items: Sequence[ItemT], what: str
     ) -> Iterator[ResultT]:
         """`function` of every item, in order; says how far it is after each."""
-        if self.num_processes == 1:
-            yield from self._told(map(function, items), len(items), what)
-            return
-        with ProcessPoolExecutor(self.num_processes, mp_context=get_context("spawn")) as pool:
-            yield from self._told(pool.map(function, items), len(items), what)
+        results = in_processes(function, items, self.num_processes)
+        yield from self._told(results, len(items), what, _plain)
 
     def replays(self, jobs: Sequence[Job], what: str) -> list[ReplayResult]:
         """One result for each job, in order; those that were run before are read, not run again."""
@@ -95,7 +91,7 @@ class Workplace:
             store=self.folder / REPLAY_STORE,
             on_result=None,
         )
-        return list(self._told(results, len(jobs), what))
+        return list(self._told(results, len(jobs), what, _in_short))
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Leave a JSON file; how it was made comes with it."""
@@ -145,7 +141,13 @@ class Workplace:
         )
 
     def write_partial(self, name: str, why: str) -> None:
-        """Leave what an interrupted or failed case has finished, marked as partial."""
+        """Leave what an interrupted or failed case has finished, marked as partial.
+
+        A complete result that an earlier run left is kept instead.
+        """
+        if self._has_complete(name):
+            self.say(f"the earlier, complete {name}.json is kept")
+            return
         self.write(
             name,
             {
@@ -166,12 +168,23 @@ class Workplace:
         seeds = "" if self.num_seeds is None else f" --seeds {self.num_seeds}"
         return f"python -m sim paper {name}{' --quick' if self.quick else ''}{seeds}"
 
-    def _told(self, results: Iterator[ResultT], total: int, what: str) -> Iterator[ResultT]:
+    def _has_complete(self, name: str) -> bool:
+        try:
+            content = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(content, dict) and content.get("partial") is False
+
+    def _told(
+        self,
+        results: Iterator[ResultT],
+        total: int,
+        what: str,
+        plain: Callable[[ResultT], Any],
+    ) -> Iterator[ResultT]:
         kept = self.finished.setdefault(what, [])
         for done, result in enumerate(results, start=1):
-            plain = _plain(result)
-            if plain is not None:
-                kept.append(plain)
+            kept.append(plain(result))
             yield result
             self.say(f"{what}: {done} of {total}")
 
@@ -195,10 +208,20 @@ class Case:
 
 def _plain(value: Any) -> Any:
     """As JSON keeps it; None: it cannot."""
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
     try:
-        json.dumps(value)
+        return json.loads(json.dumps(value))
     except (TypeError, ValueError):
         return None
-    return value
+
+
+def _in_short(result: ReplayResult) -> dict[str, Any]:
+    """What a reader of an interrupted case needs; all of it is in the store of replays."""
+    return {
+        "seed": result.seed,
+        "engine_version": result.engine_version,
+        "rps": result.rps,
+        "hit": result.hit,
+        "episodes_per_min": result.episodes_per_min,
+        "jain": result.jain,
+        "first_low_hit_s": result.first_low_hit_s,
+    }

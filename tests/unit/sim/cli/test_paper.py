@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
 
+from robot_sdk.errors import InvalidArgumentError
 from sim.cli import paper
 from sim.paper.case import Case, Workplace
+from sim.paper.rows import Row
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -31,15 +34,118 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(
     assert ran == []
 
 
-def test_an_interrupted_case_is_not_told_as_done(
+def outcome(tmp_path: Path, name: str = "some") -> dict[str, object]:
+    content = json.loads((tmp_path / f"{name}.json").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def test_an_interrupted_case_keeps_what_it_finished_and_says_that_it_is_partial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(_: Workplace) -> None:
-        raise KeyboardInterrupt
+    def interrupted(workplace: Workplace) -> None:
+        for done in workplace.map(abs, [-1, -2, -3], "sums"):
+            if done == 2:
+                raise KeyboardInterrupt
 
     monkeypatch.setattr(paper, "all_cases", lambda: case_that(interrupted))
 
-    assert paper.run(arguments("--out", str(tmp_path))) == 130
+    assert paper.run(arguments("--out", str(tmp_path), "--processes", "1")) == 130
     told = capsys.readouterr().out
-    assert "interrupted" in told
-    assert "done" not in told
+    assert "some: interrupted; what was finished is kept" in told
+    assert "some: done" not in told
+    left = outcome(tmp_path)
+    assert (left["partial"], left["why"], left["finished"]) == (
+        True,
+        "interrupted",
+        {"sums": [1, 2]},
+    )
+    assert "Partial: interrupted. Finished: 2 of sums." in (tmp_path / "report.html").read_text()
+
+
+def test_an_interruption_does_not_cost_an_earlier_complete_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(workplace: Workplace) -> None:
+        raise KeyboardInterrupt
+
+    Workplace(tmp_path, 1, str).write_case("some", [Row("N20", "rps", "1/s", 2, 2)], settings={})
+    monkeypatch.setattr(paper, "all_cases", lambda: case_that(interrupted))
+
+    assert paper.run(arguments("--out", str(tmp_path))) == 130
+    assert "the earlier, complete some.json is kept" in capsys.readouterr().out
+    assert outcome(tmp_path)["partial"] is False
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("no such thing"), InvalidArgumentError("no such thing", field="cap")]
+)
+def test_a_case_that_fails_is_named_and_does_not_lose_the_others(
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def failing(_: Workplace) -> None:
+        raise error
+
+    def working(workplace: Workplace) -> None:
+        workplace.write_case("other", [Row("N20", "rps", "1/s", 2, 2)], settings={})
+
+    cases = case_that(failing) | {"other": Case("another", 1.0, working)}
+    monkeypatch.setattr(paper, "all_cases", lambda: cases)
+
+    assert paper.run(arguments("--out", str(tmp_path))) == 1
+    assert "failed: some; the others were made" in capsys.readouterr().out
+    assert outcome(tmp_path, "other")["partial"] is False
+    why = outcome(tmp_path)["why"]
+    assert isinstance(why, str)
+    assert "failed" in why
+    assert "no such thing" in why
+
+
+def test_a_case_is_told_how_it_is_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Workplace] = []
+    monkeypatch.setattr(paper, "all_cases", lambda: case_that(asked.append))
+    study = tmp_path / "engine"
+    (study / "vllm" / "vllm").mkdir(parents=True)
+    (study / "vllm" / "vllm" / "__init__.py").write_text("")
+    (study / "dependencies").mkdir()
+
+    options = ["--quick", "--seeds", "3", "--processes", "2", "--study-engine", str(study)]
+    assert paper.run(arguments("--out", str(tmp_path / "out"), *options)) == 0
+    workplace = asked[0]
+    assert (workplace.quick, workplace.seeds(10, 1), workplace.num_processes) == (
+        True,
+        (0, 1, 2),
+        2,
+    )
+    assert workplace.engine_versions == ("study", "installed")
+    assert workplace.command("some") == "python -m sim paper some --quick --seeds 3"
+
+
+def test_without_the_studys_engine_the_run_says_so_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Workplace] = []
+    monkeypatch.setattr(paper, "all_cases", lambda: case_that(asked.append))
+    monkeypatch.setattr(paper, "STUDY_ENGINE", tmp_path / "nothing")
+
+    assert paper.run(arguments("--out", str(tmp_path))) == 0
+    assert "the study's vLLM 0.17.1 is not here" in capsys.readouterr().out
+    assert asked[0].engine_versions == ("installed",)
+    assert (asked[0].seeds(10, 2), len(asked[0].seeds(4, 2))) == (tuple(range(10)), 4)
+
+
+def test_the_word_report_makes_the_report_of_what_is_there_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Workplace] = []
+    monkeypatch.setattr(paper, "all_cases", lambda: case_that(asked.append))
+
+    assert paper.run(arguments("report", "--out", str(tmp_path))) == 0
+    assert (tmp_path / "report.html").is_file()
+    assert "not run: some" in capsys.readouterr().out
+    assert asked == []

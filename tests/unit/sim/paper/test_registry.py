@@ -6,7 +6,7 @@ import pytest
 
 from sim.__main__ import main
 from sim.paper.case import Workplace
-from sim.paper.registry import all_cases
+from sim.paper.registry import all_cases, in_order
 
 
 def test_every_file_of_the_cases_is_a_case_that_says_what_it_shows_and_how_long_it_takes() -> None:
@@ -25,15 +25,32 @@ def test_the_list_names_every_case_with_its_minutes(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["no-such-case"], "no case no-such-case; there are: action-capacity"),
+        (["no-such-case"], "no case no-such-case; there are: "),
+        (["report", "mixed-rates"], "no case report; there are: "),
         (["mixed-rates", "--processes", "0"], "--processes is 0; it must be at least 1"),
+        (["mixed-rates", "--processes", "9999"], "--processes is 9999; it must be at most 256"),
+        (["mixed-rates", "--seeds", "0"], "--seeds is 0; it must be at least 1"),
+        (["mixed-rates", "--seeds", "1001"], "--seeds is 1001; it must be at most 1000"),
+        (["mixed-rates", "--study-engine", "sim"], "--study-engine: this folder does not hold"),
     ],
 )
 def test_wrong_arguments_are_named(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["paper", *arguments]) == 2
-    assert named in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert named in printed
+
+
+def test_cases_come_in_the_studys_order_and_unknown_ones_last() -> None:
+    assert in_order(["zeta", "seams", "cliff", "alpha", "workload"]) == [
+        "workload",
+        "cliff",
+        "seams",
+        "alpha",
+        "zeta",
+    ]
 
 
 def test_a_workplace_says_how_far_it_is_and_leaves_files_that_say_how_they_were_made(

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sim.paper.case import Case, Picture, Workplace
+from sim.paper.report import write_report
+from sim.paper.rows import Row
+
+CASES = {
+    "static-cap": Case("caps <at> N=48", 1.0, lambda _: None),
+    "cliff": Case("who keeps what", 1.0, lambda _: None),
+}
+ROWS = [
+    Row("N48_K20", "rps", "1/s", 2.377, 2.374, (2.37, 2.378), within=0.06),
+    Row("N48_K24", "rps", "1/s", 2.132, 1.5, within=0.06, variant="vLLM 0.32.0"),
+    Row("N48_K20", "hit", "share", 0.9995, None, within=0.06),
+    Row("N48_K20", "turns", "", None, 4000),
+]
+
+
+def test_the_page_holds_rows_verdicts_and_pictures_in_one_file(tmp_path: Path) -> None:
+    (tmp_path / "caps.png").write_bytes(b"a picture")
+    Workplace(tmp_path, 1, str).write_case(
+        "static-cap",
+        ROWS,
+        settings={"seeds": [0, 1]},
+        pictures=[Picture("caps.png", "caps & hits", figure=10), Picture("gone.png", "gone")],
+        notes=["N=48 wants <more>."],
+    )
+    lines = write_report(tmp_path, CASES)
+
+    assert "static-cap       1 of 2 judged rows inside, 1 not judged, 1 not run" in lines
+    assert "  outside: N48_K24 rps vLLM 0.32.0" in lines
+    assert "not run: cliff" in lines
+    text = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64,YSBwaWN0dXJl" in text
+    assert "caps &lt;at&gt; N=48" in text
+    assert "N=48 wants &lt;more&gt;." in text
+    assert "The picture gone.png is not there." in text
+    assert '<tr class="outside">' in text
+    assert "-29.6%" in text
+    assert re.search(r"figure 10</td>.*\n?.*caps &amp; hits", text)
+    assert re.search(r"figure 7</td>.*not made: <code>python -m sim paper cliff</code>", text)
+
+
+def test_broken_and_foreign_files_do_not_cost_the_report(tmp_path: Path) -> None:
+    (tmp_path / "cliff.json").write_text('{"case": "cliff", "rows":')
+    (tmp_path / "other.json").write_text('{"case": "other"}')
+    (tmp_path / "mixed-rates.json").write_text('{"rows": []}')
+    (tmp_path / "list.json").write_text("[]")
+    lines = write_report(tmp_path, CASES)
+    assert any(line.startswith("cliff.json cannot be read: JSONDecodeError") for line in lines)
+    assert any(line.startswith("other.json cannot be read: KeyError") for line in lines)
+    assert not any("mixed-rates.json" in line or "list.json" in line for line in lines)
+
+
+def test_a_report_of_an_empty_folder_says_that_nothing_was_run(tmp_path: Path) -> None:
+    assert "not run: static-cap, cliff" in write_report(tmp_path, CASES)
