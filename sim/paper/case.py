@@ -24,6 +24,7 @@ ResultT = TypeVar("ResultT")
 
 #: Results of replays in a workplace's folder, so that none is run twice.
 REPLAY_STORE = "replays.jsonl"
+_TELL_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -77,21 +78,38 @@ class Workplace:
         self, function: Callable[[ItemT], ResultT], items: Sequence[ItemT], what: str
     ) -> Iterator[ResultT]:
         """`function` of every item, in order; says how far it is after each."""
+        kept = self.finished.setdefault(what, [])
         results = in_processes(function, items, self.num_processes)
-        yield from self._told(results, len(items), what, _plain)
+        for done, result in enumerate(results, start=1):
+            kept.append(_plain(result))
+            yield result
+            self.say(f"{what}: {done} of {len(items)}")
 
     def replays(self, jobs: Sequence[Job], what: str) -> list[ReplayResult]:
         """One result for each job, in order; those that were run before are read, not run again."""
         from sim.fleet.replay import runner
+
+        told_s = 0.0
+
+        def tell(progress: runner.Progress) -> None:
+            nonlocal told_s
+            if progress.elapsed_s - told_s >= _TELL_EVERY_S or progress.done == progress.total:
+                told_s = progress.elapsed_s
+                self.say(f"{what}: {progress}")
 
         results = runner.run_many(
             jobs,
             processes=self.num_processes,
             study_folder=self.study_folder,
             store=self.folder / REPLAY_STORE,
-            on_result=None,
+            on_progress=tell,
         )
-        return list(self._told(results, len(jobs), what, _in_short))
+        kept = self.finished.setdefault(what, [])
+        found = []
+        for result in results:
+            kept.append(_in_short(result))
+            found.append(result)
+        return found
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Leave a JSON file; how it was made comes with it."""
@@ -175,19 +193,6 @@ class Workplace:
             return False
         return isinstance(content, dict) and content.get("partial") is False
 
-    def _told(
-        self,
-        results: Iterator[ResultT],
-        total: int,
-        what: str,
-        plain: Callable[[ResultT], Any],
-    ) -> Iterator[ResultT]:
-        kept = self.finished.setdefault(what, [])
-        for done, result in enumerate(results, start=1):
-            kept.append(plain(result))
-            yield result
-            self.say(f"{what}: {done} of {total}")
-
 
 @dataclass(frozen=True)
 class Case:
@@ -219,6 +224,7 @@ def _in_short(result: ReplayResult) -> dict[str, Any]:
     return {
         "seed": result.seed,
         "engine_version": result.engine_version,
+        "is_partial": result.is_partial,
         "rps": result.rps,
         "hit": result.hit,
         "episodes_per_min": result.episodes_per_min,
