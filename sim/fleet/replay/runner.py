@@ -20,6 +20,7 @@ from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from server.capacity.engine import library as vllm_library
 from server.capacity.engine import study_version
 from server.launch import with_parent
+from sim.fleet.brain import cost_table
 from sim.fleet.replay.checks import check_settings
 from sim.fleet.replay.code_digest import code_digest
 from sim.fleet.replay.policies import make_policy
@@ -27,6 +28,8 @@ from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.replay.store import ResultStore
 
+#: Run by the processes.
+WORKER_MODULE = "sim.fleet.replay.worker"
 #: For a worker to give what it has after an interrupt, and to end.
 _STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.5
@@ -109,6 +112,7 @@ def _keys(jobs: Sequence[Job], study_folder: Path | None) -> list[str]:
     for job in jobs:
         settings = job.settings
         check_settings(settings, job.seed)
+        cost_table.load(settings.cost)
         policy = make_policy(settings.admission, settings.engine)
         wanted = settings.engine.version
         if wanted not in versions:
@@ -247,7 +251,7 @@ class _Runs:
             pass  # that it has ended is on the way
 
     def _start(self, version: str) -> _Worker:
-        arguments = ["-m", "sim.fleet.replay.worker"]
+        arguments = ["-m", WORKER_MODULE]
         if version == "study":
             assert self._study_folder is not None
             arguments.append(str(self._study_folder.resolve()))

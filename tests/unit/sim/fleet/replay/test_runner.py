@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from robot_sdk.errors import InvalidArgumentError, RobotSdkError
+from sim.fleet.replay import runner
+from sim.fleet.replay.result import ReplayResult
+from sim.fleet.replay.runner import Job, Progress, run_many
+from sim.fleet.replay.settings import AdmissionChoice, EngineChoice, ReplaySettings
+from tests.fakes.replay_worker import result
+
+SETTINGS = ReplaySettings.sustained(2, duration_s=1.0)
+STUDY = ReplaySettings.sustained(2, duration_s=1.0, engine=EngineChoice("study"))
+
+
+@pytest.fixture(autouse=True)
+def fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "WORKER_MODULE", "tests.fakes.replay_worker")
+    monkeypatch.setattr(runner.vllm_library, "installed_version", lambda: "0.32.0")
+
+
+@pytest.fixture
+def study_folder(tmp_path: Path) -> Path:
+    (tmp_path / "vllm" / "vllm").mkdir(parents=True)
+    (tmp_path / "vllm" / "vllm" / "__init__.py").touch()
+    (tmp_path / "dependencies").mkdir()
+    return tmp_path
+
+
+def seeds(results: list[ReplayResult]) -> list[int]:
+    return [result.seed for result in results]
+
+
+def test_results_come_in_the_order_of_the_jobs() -> None:
+    jobs = [Job(SETTINGS, seed) for seed in (5, 3, 8, 1)]
+    assert seeds(list(run_many(jobs, processes=2))) == [5, 3, 8, 1]
+
+
+def test_each_version_runs_in_processes_of_its_own(study_folder: Path) -> None:
+    jobs = [Job(SETTINGS, 1), Job(STUDY, 2), Job(SETTINGS, 3), Job(STUDY, 4)]
+    results = list(run_many(jobs, processes=1, study_folder=study_folder))
+    assert [r.engine_version for r in results] == ["installed", "study", "installed", "study"]
+    assert results[0].wall_s == results[2].wall_s  # one process for both
+    assert results[0].wall_s != results[1].wall_s
+
+
+def test_what_was_run_before_is_not_run_again(tmp_path: Path) -> None:
+    store = tmp_path / "store.jsonl"
+    first = list(run_many([Job(SETTINGS, 1)], processes=1, store=store))
+    again = list(run_many([Job(SETTINGS, 1), Job(SETTINGS, 2)], processes=1, store=store))
+    assert again[0] == first[0]
+    assert again[1].wall_s != first[0].wall_s
+
+
+def test_other_settings_are_another_run(tmp_path: Path) -> None:
+    store = tmp_path / "store.jsonl"
+    other = ReplaySettings.sustained(2, duration_s=1.0, round_trip_s=0.1)
+    pids = {
+        list(run_many([Job(settings, 1)], processes=1, store=store))[0].wall_s
+        for settings in (SETTINGS, other)
+    }
+    assert len(pids) == 2
+
+
+def test_a_run_that_fails_is_told_and_the_others_results_are_kept(tmp_path: Path) -> None:
+    store = tmp_path / "store.jsonl"
+    jobs = [Job(SETTINGS, 1), Job(SETTINGS, 13)]
+    with pytest.raises(RobotSdkError, match="bad luck"):
+        list(run_many(jobs, processes=1, store=store))
+    assert len(store.read_text().splitlines()) == 1
+
+
+def test_a_process_that_dies_is_told() -> None:
+    with pytest.raises(RobotSdkError, match="ended with status -9"):
+        list(run_many([Job(SETTINGS, 666)], processes=1))
+
+
+def test_an_interrupt_gives_partial_results_and_is_passed_on(tmp_path: Path) -> None:
+    store = tmp_path / "store.jsonl"
+    jobs = [Job(SETTINGS, 99), Job(SETTINGS, 1)]
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    results: list[ReplayResult] = []
+    with pytest.raises(KeyboardInterrupt):
+        results.extend(run_many(jobs, processes=1, store=store, on_progress=interrupt))
+    assert seeds(results) == [99]
+    assert results[0].is_partial
+    again = run_many([Job(SETTINGS, 1)], processes=1, store=store)
+    assert seeds(list(again)) == [1]
+
+
+def test_bad_settings_are_refused_before_anything_runs() -> None:
+    jobs = [Job(SETTINGS, 1), Job(ReplaySettings.sustained(0), 2)]
+    with pytest.raises(InvalidArgumentError, match="empty"):
+        run_many(jobs, processes=1)
+
+
+def test_an_unknown_policy_is_refused_before_anything_runs() -> None:
+    settings = ReplaySettings.sustained(2, admission=AdmissionChoice("magic"))
+    with pytest.raises(InvalidArgumentError, match="magic"):
+        run_many([Job(settings, 1)], processes=1)
+
+
+def test_an_unknown_cost_table_is_refused_before_anything_runs() -> None:
+    with pytest.raises(InvalidArgumentError, match="cost"):
+        run_many([Job(ReplaySettings.sustained(2, cost="nix"), 1)], processes=1)
+
+
+def test_the_studys_engine_without_a_folder_is_refused_with_the_way_to_get_it() -> None:
+    with pytest.raises(InvalidArgumentError, match="fetch_study_engine"):
+        run_many([Job(STUDY, 1)], processes=1)
+
+
+def test_no_process_is_left_behind_when_the_reader_stops_early() -> None:
+    runs = run_many([Job(SETTINGS, 1), Job(SETTINGS, 99)], processes=2)
+    process_id = int(next(runs).wall_s)
+    runs.close()  # type: ignore[attr-defined]
+    with pytest.raises(ProcessLookupError):
+        os.kill(process_id, 0)
+
+
+def test_the_fake_results_can_be_kept() -> None:
+    assert ReplayResult.from_json(result(3, "x").to_json()) == result(3, "x")
