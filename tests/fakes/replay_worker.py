@@ -63,8 +63,8 @@ def main(version: str) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
         is_partial = False
         if seed == _PARTIAL:
-            tell(now_s=0.5)
             try:
+                tell(now_s=0.5)
                 SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 60.0)
             except KeyboardInterrupt:
                 is_partial = True

@@ -65,7 +65,8 @@ def test_the_first_low_window_is_told_by_its_end() -> None:
 def test_the_warm_up_is_left_out_of_what_is_said_to_be_after_it() -> None:
     settings = sustained(1, 600.0, warm_up_s=240.0)
     result = Played(settings, keeps=lambda now_s: now_s >= 239.0).result
-    assert result.hit is not None and result.hit < 0.7
+    assert result.hit is not None
+    assert result.hit < 0.7
     assert result.hit_after_warm_up == 1.0
     assert result.lowest_window_hit_after_warm_up == 1.0
 

@@ -59,7 +59,7 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     store = tmp_path / "store.jsonl"
     other = ReplaySettings.sustained(2, duration_s=1.0, round_trip_s=0.1)
     pids = {
-        list(run_many([Job(settings, 1)], processes=1, store=store))[0].wall_s
+        next(iter(run_many([Job(settings, 1)], processes=1, store=store))).wall_s
         for settings in (SETTINGS, other)
     }
     assert len(pids) == 2
