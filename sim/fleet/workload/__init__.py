@@ -1,1 +1,1 @@
-"""Episodes as a brain and a policy see them: what each turn adds, and what happens until the next."""
+"""Episodes as a brain and a policy see them: what a turn adds, what happens until the next."""
