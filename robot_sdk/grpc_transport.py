@@ -198,6 +198,7 @@ class _Stream(Generic[ResponseT]):
     ) -> None:
         self._transport = transport
         self._pid = os.getpid()
+        self._call: Any = None  # stays so if an exception of a signal handler comes in between
         self._call = transport.start(self, method, request, timeout_s, metadata)
 
     def __iter__(self) -> Iterator[ResponseT]:
@@ -208,7 +209,7 @@ class _Stream(Generic[ResponseT]):
 
     def cancel(self) -> None:
         """Break the call off. Any thread, any number of times."""
-        if os.getpid() == self._pid:
+        if os.getpid() == self._pid and self._call is not None:
             self._call.cancel()
 
 

@@ -2,7 +2,8 @@
 
 `python -m server.launch.with_parent PARENT_PID ARGUMENTS...` becomes `python ARGUMENTS...` under
 the same process id. A robot works on for minutes and a server for ever when nobody is left to stop
-them. Linux only; elsewhere the command runs without this.
+them. They get SIGTERM, and SIGKILL if they have not ended `watcher.GRACE_S` later. Linux only;
+before Linux 5.3 they are killed at once, elsewhere the command runs without this.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 import signal
 import sys
 from typing import NoReturn
+
+from server.launch import watcher
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h; kept across exec
 
@@ -23,12 +26,19 @@ def command(arguments: list[str]) -> list[str]:
 
 def main(parent: int, arguments: list[str]) -> NoReturn:
     """Becomes the command; ends at once if the parent has gone already."""
+    try:
+        watcher.watch(parent)
+    except watcher.CannotWatchError:
+        _be_killed_with(parent)
+    os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def _be_killed_with(parent: int) -> None:
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             sys.exit(1)
-    os.execv(sys.executable, [sys.executable, *arguments])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -10,6 +11,7 @@ import socket
 import sys
 from typing import NoReturn
 
+from server.launch import watcher
 from server.worker.framing import FrameSocket
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -21,17 +23,20 @@ def connect(arguments: list[str]) -> tuple[FrameSocket, list[str]]:
     The process asks the kernel to be ended with its parent, so that a worker deep in a model does
     not outlive a front end that was killed.
     """
-    return FrameSocket(_begin(arguments, signal.SIGKILL)), arguments[1:]
+    return FrameSocket(_begin(arguments, signal.SIGKILL)), arguments[2:]
 
 
 def connect_with_children(arguments: list[str]) -> socket.socket:
     """Take over the inherited socket, for a worker that starts processes of its own.
 
     When the front end is killed, all of them end with this one: they are in its process group. The
-    signal is handled by the main thread, which must not be away in a model for long.
+    signal is handled by the main thread; if that is away in a model, or one of the others does not
+    listen, a watcher kills them all a few seconds later. Call it before there are threads.
     """
     connection = _begin(arguments, signal.SIGTERM)
     signal.signal(signal.SIGTERM, _end_group)
+    with contextlib.suppress(watcher.CannotWatchError):
+        watcher.watch(int(arguments[1]), group=os.getpgid(0) == os.getpid())
     return connection
 
 
@@ -54,9 +59,8 @@ def _begin(arguments: list[str], parent_death_signal: signal.Signals) -> socket.
         stream=sys.stderr,
         format=f"%(asctime)s %(levelname)s worker[{os.getpid()}] %(name)s: %(message)s",
     )
-    parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, parent_death_signal)
-    if os.getppid() != parent:
+    if os.getppid() != int(arguments[1]):  # it has gone before the kernel was asked
         sys.exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return socket.socket(fileno=int(arguments[0]))

@@ -72,7 +72,7 @@ class WorkerProcess:
         pass_descriptors: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
     ) -> WorkerProcess:
-        """Start `python -m module SOCKET_DESCRIPTOR *arguments`."""
+        """Start `python -m module SOCKET_DESCRIPTOR PARENT_PID *arguments`."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
@@ -80,6 +80,7 @@ class WorkerProcess:
                 "-m",
                 module,
                 str(theirs.fileno()),
+                str(os.getpid()),
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(), *pass_descriptors),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import queue
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -38,6 +40,8 @@ from sim.libero.suites import suite_step_limit
 from sim.libero.tools import POLICY, LiberoTools
 
 _PROGRESS_INTERVAL_S = 1.0
+#: For a running episode to see that the client was closed, and to end its spans.
+_LEAVE_TIMEOUT_S = 3.0
 
 
 class Events:
@@ -90,12 +94,19 @@ class RobotProcess:
             text = f"{type(error).__name__}: {error}"
             return failed_record(job, "robot_error", text, SYSTEM_CLOCK.now_s() - started_s)
 
-    def close(self) -> None:
-        """Free everything and write what is left of the traces."""
+    def break_off(self) -> None:
+        """End the episode that runs, for the server too. `run`, in another thread, then returns."""
         if self._client is not None:
             self._client.close()
+
+    def free_world(self) -> None:
+        """No episode follows. For the thread that ran them."""
         if self._env is not None:
             self._env.close()
+
+    def close(self) -> None:
+        """Leave the server and write what is left of the traces."""
+        self.break_off()
         self._telemetry.shutdown()
 
     def _run(self, job: Job, started_s: float) -> EpisodeRecord:
@@ -213,15 +224,41 @@ def main(robot_id: str, settings_json: str) -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     events = Events(stream)
     robot = RobotProcess(robot_id, RobotSettings(**json.loads(settings_json)), events)
+    jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+    # Episodes run in a thread, because the exception of SIGTERM comes in this one. Amid a call of
+    # gRPC it can leave one of gRPC's locks taken, and nothing would end this process by itself.
+    worker = threading.Thread(target=_work, args=(robot, jobs, events), name="jobs", daemon=True)
     try:
+        worker.start()
         for line in sys.stdin:
-            job = Job(**json.loads(line))
+            jobs.put(Job(**json.loads(line)))
+        jobs.put(None)
+        worker.join()
+    finally:
+        robot.break_off()
+        jobs.put(None)
+        worker.join(_LEAVE_TIMEOUT_S)
+        robot.close()
+    return 0
+
+
+def _work(robot: RobotProcess, jobs: queue.SimpleQueue[Job | None], events: Events) -> None:
+    try:
+        while (job := jobs.get()) is not None:
             events.send("started")
             record = robot.run(job)
             events.send("done", record=record.to_json())
-    finally:
-        robot.close()
-    return 0
+        robot.free_world()
+    except BrokenPipeError:
+        _end_this_process()  # nobody listens any more
+    except BaseException:
+        logging.getLogger(__name__).exception("this robot cannot go on")
+        _end_this_process()
+
+
+def _end_this_process() -> None:
+    """From any thread; without effect where the end has begun."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _snake(name: str) -> str:

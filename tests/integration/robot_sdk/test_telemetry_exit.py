@@ -91,6 +91,24 @@ def test_e2_all_spans_arrive_on_sigterm_that_is_turned_into_an_exit(tmp_path: Pa
     assert _names(tmp_path) == ["before", "episode"]
 
 
+def test_e2_a_second_sigterm_does_not_break_off_the_exit_that_the_first_has_begun(
+    tmp_path: Path,
+) -> None:
+    body = """
+    telemetry.exit_on_sigterm()
+    try:
+        span("before")
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(20)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        span("episode")
+    """
+
+    assert _run(tmp_path, body) == 143
+    assert _names(tmp_path) == ["before", "episode"]
+
+
 def test_e2_a_process_killed_on_the_spot_loses_only_what_had_not_ended(tmp_path: Path) -> None:
     body = """
     span("before")

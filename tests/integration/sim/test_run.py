@@ -16,6 +16,7 @@ import pytest
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.interpreter import python_command
+from server.launch import watcher
 
 pytest.importorskip("mujoco", reason="the simulator is not installed")
 
@@ -71,6 +72,19 @@ def runs(pid: str) -> bool:
         return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def command_line(pid: str) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def threads(pid: str) -> str:
+    """Name, state and kernel function of every thread, for a failure's message."""
+    lines = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        status = (task / "status").read_text().splitlines()
+        lines.append(f"{status[0]} {status[2]} {(task / 'wchan').read_text()}")
+    return "\n".join(lines)
 
 
 def wait_admitted(process: subprocess.Popen[str]) -> None:
@@ -194,15 +208,22 @@ def test_a_killed_run_takes_its_server_and_its_robots_with_it(
 ) -> None:
     wait_admitted(started)
     children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-    assert len(children) == 2
+    commands = {child: command_line(child) for child in children}
+    assert len(commands) == 2
 
     started.kill()
     started.wait()
 
-    deadline_s = SYSTEM_CLOCK.now_s() + 60.0
-    while left := [child for child in children if runs(child)]:
-        assert SYSTEM_CLOCK.now_s() < deadline_s, left
+    deadline_s = SYSTEM_CLOCK.now_s() + watcher.GRACE_S + 10.0
+    while left := [child for child in commands if runs(child)]:
+        assert SYSTEM_CLOCK.now_s() < deadline_s, "\n".join(
+            [f"{child} runs: {commands[child]}\n{threads(child)}" for child in left]
+            + [f"{log.name}: {log.read_text()[-2000:]}" for log in (tmp_path / "run").glob("*.log")]
+        )
         SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 0.1)
+    logs = {log.name: log.read_text() for log in (tmp_path / "run").glob("*.log")}
+    assert not [name for name, text in logs.items() if "was killed" in text], logs
+    assert logs["server.log"].count("SIGTERM") == 1, logs["server.log"]
 
 
 @pytest.mark.faultinjection
