@@ -221,9 +221,9 @@ def test_a_killed_run_takes_its_server_and_its_robots_with_it(
             + [f"{log.name}: {log.read_text()[-2000:]}" for log in (tmp_path / "run").glob("*.log")]
         )
         SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 0.1)
-    logs = {log.name: log.read_text() for log in (tmp_path / "run").glob("*.log")}
-    assert not [name for name, text in logs.items() if "was killed" in text], logs
-    assert logs["server.log"].count("SIGTERM") == 1, logs["server.log"]
+    # More than one would stop it before its robots have said goodbye.
+    log = (tmp_path / "run" / "server.log").read_text()
+    assert log.count("SIGTERM") == 1, log
 
 
 @pytest.mark.faultinjection
