@@ -26,10 +26,10 @@ from functools import lru_cache
 import numpy as np
 
 from sim.fleet.workload.clocks import CallTimes, draw_times
-from sim.fleet.workload.contexts import draw_new_tokens
+from sim.fleet.workload.contexts import draw_new_tokens, prompt_lengths
 from sim.fleet.workload.gaps import draw_chunks, draw_steps
 from sim.fleet.workload.images import draw_images
-from sim.fleet.workload.marginals import marginals
+from sim.fleet.workload.marginals import Columns, Marginal, marginals, per_call
 from sim.fleet.workload.plans import EpisodePlan, draw_plans
 from sim.fleet.workload.suites import CONTROL_HZ
 from sim.fleet.workload.trace import EpisodeTrace, TurnTrace
@@ -60,10 +60,21 @@ def generate(seed: int = 0) -> tuple[EpisodeTrace, ...]:
     outputs = np.split(times.output_tokens, ends)
     for _ in range(_MOST_DRAWS):
         new = draw_new_tokens(plans, steps, outputs, rng)
+        if not _holds(per_call(_token_columns(new, outputs))):
+            continue
         traces = _traces(plans, steps, chunks, new, times, rng)
-        if all(abs(of.difference or 0.0) <= TOLERANCE for of in marginals(traces)):
+        if _holds(marginals(traces)):
             return traces
     raise RuntimeError(f"no draw of seed {seed} has the study's figures within {TOLERANCE:.1%}")
+
+
+def _holds(figures: list[Marginal]) -> bool:
+    return all(abs(figure.difference or 0.0) <= TOLERANCE for figure in figures)
+
+
+def _token_columns(new_tokens: list[np.ndarray], outputs: list[np.ndarray]) -> Columns:
+    prompts = [prompt_lengths(new, own) for new, own in zip(new_tokens, outputs, strict=True)]
+    return Columns(*(np.concatenate(part).astype(float) for part in (prompts, new_tokens, outputs)))
 
 
 def _traces(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class Marginal:
         return None if self.ours is None else self.ours / self.study - 1
 
 
+def _nothing() -> np.ndarray:
+    return np.empty(0)
+
+
 @dataclass(frozen=True)
 class Columns:
     """Traces as arrays. A NaN is not known, or not there.
@@ -45,17 +49,16 @@ class Columns:
         prompt, new, output, images, brain_s: Of every turn; images: in the whole prompt.
         env_s, wall_s: Of every interval between two turns.
         brain_before_s: Latency of the turn before each interval.
-        full_over_new: Of every turn.
     """
 
     prompt: np.ndarray
     new: np.ndarray
     output: np.ndarray
-    images: np.ndarray
-    brain_s: np.ndarray
-    env_s: np.ndarray
-    wall_s: np.ndarray
-    brain_before_s: np.ndarray
+    images: np.ndarray = field(default_factory=_nothing)
+    brain_s: np.ndarray = field(default_factory=_nothing)
+    env_s: np.ndarray = field(default_factory=_nothing)
+    wall_s: np.ndarray = field(default_factory=_nothing)
+    brain_before_s: np.ndarray = field(default_factory=_nothing)
 
 
 def columns(traces: Sequence[EpisodeTrace]) -> Columns:
@@ -79,16 +82,16 @@ def columns(traces: Sequence[EpisodeTrace]) -> Columns:
 
 def marginals(traces: Sequence[EpisodeTrace]) -> list[Marginal]:
     """Every published figure of the workload and of its three clocks."""
-    return [*_counts(traces), *_per_call(traces), *_per_suite(traces), *_clocks(traces)]
+    of = columns(traces)
+    return [*_counts(traces, of), *per_call(of), *_per_suite(traces), *_clocks(of)]
 
 
-def _counts(traces: Sequence[EpisodeTrace]) -> list[Marginal]:
+def _counts(traces: Sequence[EpisodeTrace], of: Columns) -> list[Marginal]:
     turns = [turn for trace in traces for turn in trace.turns]
     entries = sum(turn.chunks > 0 for turn in turns)
     chunks = sum(turn.chunks for turn in turns)
     env_s = _env_total_s(traces)
-    gaps = columns(traces).env_s
-    zero = int((gaps == 0).sum())
+    zero = int((of.env_s == 0).sum())
     rows = [
         ("trajectories", "", 80, len(traces)),
         ("successes", "", 74, sum(trace.success is True for trace in traces)),
@@ -99,15 +102,15 @@ def _counts(traces: Sequence[EpisodeTrace]) -> list[Marginal]:
         ("brain_turns_per_action_chunk", "", 1.18, _ratio(len(turns), chunks)),
         ("env_advance_total", "s", 2309.05, env_s),
         ("brain_calls_per_sim_second", "1/s", 0.806, _ratio(len(turns), env_s)),
-        ("intervals", "", 1782, len(gaps)),
+        ("intervals", "", 1782, len(of.env_s)),
         ("zero_step_intervals", "", 688, zero),
-        ("zero_step_fraction", "", 0.386, _ratio(zero, len(gaps))),
+        ("zero_step_fraction", "", 0.386, _ratio(zero, len(of.env_s))),
     ]
     return [Marginal("all", name, unit, study, ours) for name, unit, study, ours in rows]
 
 
-def _per_call(traces: Sequence[EpisodeTrace]) -> list[Marginal]:
-    of = columns(traces)
+def per_call(of: Columns) -> list[Marginal]:
+    """Published figures of tokens and pictures of a call."""
     rows = [
         ("input_tokens_per_call_p50", "tokens", 78_100, _quantile(of.prompt, 50)),
         ("input_tokens_per_call_p90", "tokens", 131_000, _quantile(of.prompt, 90)),
@@ -173,8 +176,7 @@ def _medians(row: str, traces: Sequence[EpisodeTrace], study: tuple[float, ...])
     ]
 
 
-def _clocks(traces: Sequence[EpisodeTrace]) -> list[Marginal]:
-    of = columns(traces)
+def _clocks(of: Columns) -> list[Marginal]:
     figures: tuple[tuple[str, np.ndarray, dict[int, float]], ...] = (
         ("brain_request_latency", of.brain_s, {50: 7.78, 90: 13.84, 100: 48.26}),
         ("env_step_gap", of.env_s, {50: 1.0, 90: 3.1, 100: 7.5}),
