@@ -280,6 +280,12 @@ class LiberoEnv:
         """Time, joint positions and velocities, flat, float64. For comparing runs bitwise."""
         return np.asarray(self._env.sim.get_state().flatten(), dtype=np.float64)
 
+    def positions(self) -> Array:
+        """Every position of the world: of joints in m or rad, of free objects in m and quaternion
+        components. Flat, float64, in MuJoCo's order.
+        """
+        return np.array(self._raw_data.qpos, dtype=np.float64)
+
     def displace_object(self, name: str, offset_xy: ArrayLike, yaw_rad: float) -> None:
         """Move a movable object on its support and turn it about the vertical; for training data.
 
