@@ -285,6 +285,16 @@ class LeaseTable:
                 self._ended_open_ids.popitem(last=False)
         return episode
 
+    def extend(self, by_s: float, now_s: float) -> None:
+        """Give every lease `by_s` more, up to a whole lease time from now.
+
+        For a server that stood still for so long: it has heard nobody meanwhile, and heartbeats
+        that came are still to be read.
+        """
+        for episode in self:
+            longest_s = max(episode.lease_until_s, now_s + self._ttl_s)
+            episode.lease_until_s = min(episode.lease_until_s + by_s, longest_s)
+
     def expired(self, now_s: float) -> list[Episode]:
         """Living episodes whose lease has run out, oldest first."""
         return [episode for episode in self if now_s >= episode.lease_until_s]

@@ -47,6 +47,9 @@ _log = logging.getLogger(__name__)
 
 #: A queue that has become longer or shorter by one part of so many is news to all in it.
 _NEWS_SHARE = 8
+#: A step that is late by more than this share of the lease time: the server stood still (it got no
+#: processor, or the machine was suspended). For less, leases have room.
+_HOLD_UP_SHARE = 0.1
 #: What a robot or an operator wrote is logged up to this length, on one line.
 _MAX_LOGGED_CHARS = 300
 
@@ -119,6 +122,8 @@ class EpisodeHub:
         self._on_turn = on_turn
         self._live: dict[str, LiveEpisode] = {}
         self._alert_log = AlertLog()
+        # When the last step was; None: no ticker runs.
+        self._stepped_s: float | None = None
 
     def __iter__(self) -> Iterator[LiveEpisode]:
         return iter(list(self._live.values()))
@@ -129,6 +134,7 @@ class EpisodeHub:
 
     async def tick_forever(self) -> None:
         """The one ticker. A fault in a step is logged and does not end it."""
+        self._stepped_s = self._clock.now_s()
         while True:
             await pause(self._settings.tick_s)
             try:
@@ -139,6 +145,7 @@ class EpisodeHub:
     def step(self) -> None:
         """Do what is due now."""
         now_s = self._clock.now_s()
+        self._forgive_hold_up(now_s)
         self.registry.tell_engine(self._engine_gauges())
         self.registry.tell_brain(self._brain_problem())
         for event in self.registry.step(now_s):
@@ -153,6 +160,16 @@ class EpisodeHub:
                 self._give_up(event.episode.episode_id)
         self._tell_places(now_s)
         self._alert_log.update(self.registry.report.alerts)
+
+    def _forgive_hold_up(self, now_s: float) -> None:
+        """A server that stood still has heard nobody, so that its own silence ends no episode."""
+        if self._stepped_s is None:
+            return
+        late_s = now_s - self._stepped_s - self._settings.tick_s
+        self._stepped_s = now_s
+        if late_s > _HOLD_UP_SHARE * self._settings.lease_ttl_s:
+            self.registry.leases.extend(late_s, now_s)
+            _log.warning("the server stood still for %.1f s; leases last as much longer", late_s)
 
     def _carry_out(self, event: Event) -> None:
         if isinstance(event, AdmittedEvent):

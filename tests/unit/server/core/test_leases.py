@@ -179,3 +179,17 @@ def test_tombstones_are_bounded_and_forgotten_ids_are_unknown() -> None:
         table.authorise(references[0])
     with pytest.raises(EpisodeEndedError):
         table.authorise(references[2])
+
+
+def test_an_extension_gives_back_what_a_lease_had_and_never_more_than_a_whole_one(
+    table: LeaseTable,
+) -> None:
+    old = table.open(EpisodeInfo("old"), 0.0).episode_id
+    new = table.open(EpisodeInfo("new"), 6.0).episode_id
+    heard = table.open(EpisodeInfo("heard"), 0.0)
+
+    table.heartbeat(heard, 40.0)
+    table.extend(32.0, 40.0)
+
+    until_s = {episode.episode_id: episode.lease_until_s for episode in table}
+    assert until_s == {old: 42.0, new: 48.0, heard.episode_id: 50.0}

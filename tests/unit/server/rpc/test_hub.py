@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 from typing import Any
@@ -205,3 +206,36 @@ def test_no_secret_shows_in_what_is_logged() -> None:
     assert episode is not None
 
     assert episode.secret not in repr(episode)
+
+
+def test_a_server_that_stood_still_ends_nobody_for_its_own_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        setup = Setup()
+        attachment, mailbox = setup.open("a")
+        ticker = asyncio.create_task(setup.hub.tick_forever())
+        await asyncio.sleep(0)
+        told(mailbox)
+
+        setup.clock.advance(3600.0)
+        setup.hub.step()
+        assert kinds(mailbox) == []
+        assert setup.hub.heartbeat(attachment, None) == TTL_S
+
+        # While it runs, a silent robot has its lease time and no more.
+        for _ in range(98):
+            setup.clock.advance(TTL_S / 100)
+            setup.hub.step()
+        assert kinds(mailbox) == []
+        setup.clock.advance(TTL_S / 25)
+        setup.hub.step()
+        assert kinds(mailbox) == ["revoked"]
+        ticker.cancel()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "the server stood still for 3599.9 s; leases last as much longer"
+    ]
