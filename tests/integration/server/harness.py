@@ -176,8 +176,16 @@ class Inbox:
         self.code: grpc.StatusCode | None = None
         self.seen: list[Any] = []
         self._queue: queue.Queue[Any] = queue.Queue()
+        self._last: Any = None
         self.done = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def ending(self) -> str:
+        """What ended the stream, for the message of a check that fails."""
+        if not self.done.is_set():
+            return "the stream goes on"
+        return f"ended with {self.code}, error {self.error}, last message {self._last}"
 
     def next(self, timeout_s: float = PATIENCE_S) -> Any:
         """The next message; raises the call's error if it has failed, StopIteration at its end."""
@@ -188,7 +196,7 @@ class Inbox:
         self._queue.put(None)
         if self.error is not None:
             raise self.error
-        raise StopIteration
+        raise StopIteration(self.ending)
 
     def until(self, kind: str, timeout_s: float = PATIENCE_S) -> Any:
         """The next message of a kind; others are passed over."""
@@ -210,6 +218,7 @@ class Inbox:
     def _read(self) -> None:
         try:
             for message in self.call:
+                self._last = message
                 self._queue.put(message)
             self.code = self.call.code()
         except grpc.RpcError as error:

@@ -1,9 +1,10 @@
-"""Calls that the server stops in the middle of their first write, over real gRPC on loopback."""
+"""Calls that end before their work has, over real gRPC on loopback: each says why."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 
 from robot_sdk.api.v1 import brain_pb2, brain_pb2_grpc, policy_pb2, policy_pb2_grpc
 from robot_sdk.clock import SYSTEM_CLOCK
-from robot_sdk.errors import CancelledByServerError, from_rpc_error
+from robot_sdk.errors import BadModelOutputError, CancelledByServerError, from_rpc_error
 from robot_sdk.telemetry import no_telemetry
-from server.brain.interface import EngineInfo
+from server.brain.interface import EngineInfo, Event, Finished, Text, Turn
 from server.brain.transcript import Draft, Transcript
 from server.core.turns import TurnLog
 from server.rpc.brain_service import BrainServicer
@@ -76,7 +77,11 @@ class StoppingStream:
 def episode() -> Any:
     info = SimpleNamespace(uses_brain=True, policies=("fake",), embodiment="test")
     return SimpleNamespace(
-        episode_id="e", lease=SimpleNamespace(info=info), turns=TurnLog(), calls=set()
+        episode_id="e",
+        lease=SimpleNamespace(info=info),
+        turns=TurnLog(),
+        calls=set(),
+        transcript=Transcript(),
     )
 
 
@@ -102,15 +107,16 @@ async def read_all(stream: Any) -> None:
         pass
 
 
-def test_a8_a_turn_stopped_while_it_is_accepted_tells_its_client() -> None:
-    live = episode()
-    live.transcript = StoppingTranscript(live)
-    services = SimpleNamespace(
-        brain=SimpleNamespace(info=EngineInfo("fake", "fake-1"), is_ready=True),
-        brain_totals=SimpleNamespace(aborted=0),
-    )
+def turn_ended_with(live: Any, brain: Any) -> Exception:
+    """Ask `brain` for a turn that must fail; returns the error that its client gets."""
+
+    async def hold_turn(_: Any) -> None:
+        pass
+
+    services = SimpleNamespace(brain=brain, brain_totals=SimpleNamespace(aborted=0, committed=0))
+    hub = SimpleNamespace(authorise=lambda _: live, slack_s=lambda _: None, hold_turn=hold_turn)
     servicer = BrainServicer(
-        SimpleNamespace(authorise=lambda _: live, slack_s=lambda _: None),  # type: ignore[arg-type]
+        hub,  # type: ignore[arg-type]
         services,  # type: ignore[arg-type]
         SYSTEM_CLOCK,
         no_telemetry(),
@@ -118,7 +124,6 @@ def test_a8_a_turn_stopped_while_it_is_accepted_tells_its_client() -> None:
     )
     text = brain_pb2.ContentPart(text="hello")
     message = brain_pb2.Message(role=brain_pb2.ROLE_USER, parts=[text])
-
     error = asyncio.run(
         ended_with(
             lambda server: brain_pb2_grpc.add_BrainServiceServicer_to_server(servicer, server),
@@ -129,10 +134,70 @@ def test_a8_a_turn_stopped_while_it_is_accepted_tells_its_client() -> None:
             ),
         )
     )
+    assert (services.brain_totals.aborted, services.brain_totals.committed) == (1, 0)
+    assert live.calls == set()
+    return error
+
+
+class FakeEngine:
+    """Says what it is given."""
+
+    info = EngineInfo("fake", "fake-1")
+    is_ready = True
+
+    def __init__(self, *events: Event) -> None:
+        self._events = events
+
+    async def decide(self, _: Turn) -> AsyncGenerator[Event, None]:
+        for event in self._events:
+            yield event
+
+
+class EndlessEngine(FakeEngine):
+    """Writes for ever; its episode ends at the hundredth word."""
+
+    def __init__(self, live: Any) -> None:
+        super().__init__()
+        self._live = live
+
+    async def decide(self, _: Turn) -> AsyncGenerator[Event, None]:
+        for number in itertools.count():
+            if number == 100:
+                stop_all(self._live)
+            yield Text("word ")
+
+
+def test_a8_a_turn_stopped_while_it_is_accepted_tells_its_client() -> None:
+    live = episode()
+    live.transcript = StoppingTranscript(live)
+
+    error = turn_ended_with(live, FakeEngine())
 
     assert isinstance(error, CancelledByServerError)
     assert "the episode has ended" in str(error)
-    assert services.brain_totals.aborted == 1
+
+
+def test_a8_a_turn_stopped_in_the_middle_of_its_words_tells_its_client() -> None:
+    live = episode()
+
+    error = turn_ended_with(live, EndlessEngine(live))
+
+    assert isinstance(error, CancelledByServerError)
+    assert "the episode has ended" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("events", "kind"),
+    [
+        ([Text("word")], BadModelOutputError),
+        ([], BadModelOutputError),
+        ([Text("word"), Finished("aborted")], CancelledByServerError),
+    ],
+)
+def test_a_turn_that_its_engine_does_not_finish_ends_with_an_error(
+    events: list[Event], kind: type[Exception]
+) -> None:
+    assert isinstance(turn_ended_with(episode(), FakeEngine(*events)), kind)
 
 
 def test_a8_a_chunk_stream_stopped_while_it_is_opened_tells_its_client() -> None:
