@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -62,11 +63,11 @@ def run(
     library = library_for(settings, library)
     workload = settings.workload
     if traces is None:
-        check_traces(mixes.library(workload.mix), engine)
-        order = mixes.episodes(workload.mix, workload.order, seed)
+        traces = mixes.members(workload.mix, seed)
+        order = mixes.episodes(workload, seed)
     else:
-        check_traces(traces, engine)
-        order = _again_and_again(traces)
+        order = itertools.cycle(traces)
+    check_traces(traces, engine)
     policy = make_policy(settings.admission, settings.engine)
     cost = cost_table.load(settings.cost)
     loop = EventLoop()
@@ -205,8 +206,3 @@ class FleetReplay:
             return gauges
         told = max(math.floor(gauges.pool_blocks * self._settings.admission.told_pool_share), 1)
         return replace(gauges, pool_blocks=told)
-
-
-def _again_and_again(traces: Sequence[EpisodeTrace]) -> Iterator[EpisodeTrace]:
-    while True:
-        yield from traces

@@ -21,12 +21,13 @@ from server.capacity.engine import library as vllm_library
 from server.capacity.engine import study_version
 from server.launch import with_parent
 from sim.fleet.brain import cost_table
-from sim.fleet.replay.checks import check_settings
+from sim.fleet.replay.checks import check_settings, check_traces, engine_settings
 from sim.fleet.replay.code_digest import code_digest
 from sim.fleet.replay.policies import make_policy
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.replay.store import ResultStore
+from sim.fleet.workload import mixes
 
 #: Run by the processes.
 WORKER_MODULE = "sim.fleet.replay.worker"
@@ -113,6 +114,8 @@ def _keys(jobs: Sequence[Job], study_folder: Path | None) -> list[str]:
         settings = job.settings
         check_settings(settings, job.seed)
         cost_table.load(settings.cost)
+        if settings.workload.mix not in mixes.MIXES:
+            check_traces(mixes.members(settings.workload.mix, 0), engine_settings(settings.engine))
         policy = make_policy(settings.admission, settings.engine)
         wanted = settings.engine.version
         if wanted not in versions:
