@@ -12,6 +12,7 @@ from sim.fleet.replay.settings import WorkloadChoice
 from sim.fleet.workload.generator import generate
 from sim.fleet.workload.suites import SUITES
 from sim.fleet.workload.trace import EpisodeTrace
+from sim.fleet.workload.trace_file import read_traces
 
 _LONG = SUITES[-1].family
 
@@ -34,8 +35,8 @@ def episodes(choice: WorkloadChoice, seed: int) -> Iterator[EpisodeTrace]:
     A trace file's episodes come in the file's order ("suite") or in a new order each pass.
 
     Raises:
-        InvalidTrace: The trace file is not there or not valid; the first episode that is asked
-            for says so.
+        InvalidArgumentError: The trace file is not there or not valid; the first episode that is
+            asked for says so.
     """
     rng = np.random.default_rng([seed, len(MIXES)])
     if choice.mix == "turning":
@@ -49,8 +50,6 @@ def episodes(choice: WorkloadChoice, seed: int) -> Iterator[EpisodeTrace]:
 def members(mix: str, seed: int) -> Sequence[EpisodeTrace]:
     """One pass of a mix in the study's order; of "turning", all."""
     if mix not in MIXES:
-        from sim.fleet.workload.trace_file import read_traces
-
         return read_traces(Path(mix))
     traces = generate(seed)
     if mix in ("all", "turning"):

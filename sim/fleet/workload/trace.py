@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["generated", "recorded", "imported"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class EpisodeTrace:
         turns: In order; at least one. The last one's gap is not waited for.
         success: None: not known.
         source: "generated", "recorded" or "imported".
+        tokens_estimated: Some of its token counts come from a rule of thumb, not from a tokenizer.
     """
 
     trace_id: str
@@ -53,7 +57,8 @@ class EpisodeTrace:
     task: str = ""
     control_hz: float = 20.0
     success: bool | None = None
-    source: str = "generated"
+    source: Source = "generated"
+    tokens_estimated: bool = False
 
     @property
     def prompt_tokens(self) -> tuple[int, ...]:
