@@ -8,7 +8,8 @@ PYTEST_ARGS ?=
 # Test processes. The tests of one file stay in one process, in order.
 TEST_PROCESSES ?= 2
 # These run in real time and get the machine to themselves.
-REALTIME_TESTS := tests/integration/robot_sdk tests/integration/end_to_end
+REALTIME_TESTS := tests/integration/robot_sdk tests/integration/end_to_end \
+  tests/integration/vllm/test_long_answers.py
 BENCH_OUT := out/bench
 
 # Many small processes share the cores; one thread each keeps numpy and torch from fighting.
