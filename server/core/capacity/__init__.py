@@ -1,6 +1,7 @@
 """How many robots a box carries: rules of the brain tier and of the action tier."""
 
 from server.core.capacity.action import (
+    STUDY_EXECUTED_STEPS,
     ActionCapacity,
     chunk_deadline_s,
     paced_by_arrival,
@@ -23,6 +24,7 @@ from server.core.capacity.envelope import Envelope, Tier, envelope
 __all__ = [
     "CLIFF_FRACTION",
     "START_FRACTION",
+    "STUDY_EXECUTED_STEPS",
     "ActionCapacity",
     "Envelope",
     "KvPool",
