@@ -6,11 +6,17 @@ import random
 from dataclasses import dataclass
 from functools import partial
 
+from server.core.batching import STUDY_TABLE, LatencyRow, LatencyTable
 from sim.fleet.action import Fleet, FleetRun
 from sim.fleet.action_robot import RobotPlan
 
 #: The other robots are there, and paced, before the one that is looked at comes.
 SETTLED_S = 5.0
+
+#: A policy that takes next to no time, so that a chunk is there in the tick after its observation.
+AT_ONCE = LatencyTable(
+    "none", "none", "none", "none", 0, 1, (LatencyRow(1, 0.001), LatencyRow(64, 0.001))
+)
 
 
 @dataclass(frozen=True)
@@ -22,18 +28,21 @@ class ChunkLoad:
         num_others: Robots beside the one that is looked at.
         running_s: A robot's policy tool runs for so long at a time. None: it never ends.
         pause_s: Mean time between two of its tools (exponential); not used if they never end.
+        table: What a batch takes.
     """
 
     discipline: str
     num_others: int
     running_s: float | None = None
     pause_s: float = 0.0
+    table: LatencyTable = STUDY_TABLE
 
 
 def start_fleet(load: ChunkLoad, control_hz: float, seed: int) -> FleetRun:
     """The tier with the other robots at work, at virtual time `SETTLED_S`."""
     lasting = tuple(RobotPlan(control_hz) for _ in range(load.num_others))
-    fleet = Fleet(() if load.running_s is not None else lasting, load.discipline)
+    joined = () if load.running_s is not None else lasting
+    fleet = Fleet(joined, load.discipline, table=load.table)
     run = FleetRun(fleet, seed)
     if load.running_s is not None:
         others = _OnAndOff(run, control_hz, load.running_s, load.pause_s, random.Random(seed))
