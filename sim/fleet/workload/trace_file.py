@@ -28,7 +28,7 @@ MAX_EPISODES = 100_000
 MAX_TURNS = 20_000
 #: Of one turn, and of a whole prompt with its output.
 MAX_TOKENS = 20_000_000
-MAX_STEPS = 100_000_000
+MAX_STEPS = 10**11
 MAX_SECONDS = 1e7
 MAX_CONTROL_HZ = 10_000.0
 
