@@ -3,7 +3,8 @@
 All of it is in `vllm.v1`, which promises no stability: Scheduler, Request, KVCacheConfig and its
 specs, ModelRunnerOutput, StructuredOutputManager. No method or attribute with a leading underscore
 is used. A version that nobody has tested is refused, since a changed meaning would not raise an
-error but give another cliff.
+error but give another cliff. `Scheduler.running` and its limits are set from outside; see
+`scheduler_only`.
 """
 
 from __future__ import annotations
@@ -120,21 +121,26 @@ class Library:
             raise InvalidArgumentError(f"vLLM refuses the engine's settings: {error}") from error
 
     def request(
-        self, name: str, num_prompt_tokens: int, num_output_tokens: int, block_hasher: Any
+        self, name: str, num_prompt_tokens: int, num_output_tokens: int, block_hashes: list[bytes]
     ) -> Any:
-        """A request whose tokens are all alike: what tells blocks apart is `block_hasher`."""
+        """A request whose tokens are all alike: what tells blocks apart are their hashes.
+
+        `block_hashes` are those of all whole blocks of prompt and output; more do no harm. The
+        list is not copied.
+        """
         from vllm.sampling_params import SamplingParams
         from vllm.v1.request import Request
 
-        return Request(
+        request = Request(
             request_id=name,
             prompt_token_ids=AlikeTokens(num_prompt_tokens),
             sampling_params=SamplingParams(
                 max_tokens=num_output_tokens, ignore_eos=True, temperature=0.0
             ),
             pooling_params=None,
-            block_hasher=block_hasher,
         )
+        request.block_hashes = block_hashes
+        return request
 
     def model_output(self, names: Sequence[str], sampled: list[list[int]]) -> Any:
         """What a model would have returned for a step."""
@@ -146,11 +152,18 @@ class Library:
             sampled_token_ids=sampled,
         )
 
-    def drafts(self, names: Sequence[str], num_tokens: int) -> Any:
+    def drafts(self, names: Sequence[str], nums_tokens: Sequence[int]) -> Any:
         """So many draft tokens for each request, for vLLM to verify in its next step."""
         from vllm.v1.outputs import DraftTokenIds
 
-        return DraftTokenIds(list(names), [[AlikeTokens.TOKEN] * num_tokens for _ in names])
+        return DraftTokenIds(list(names), [[AlikeTokens.TOKEN] * num for num in nums_tokens])
+
+    def limit(self, scheduler: Any, num_tokens: int, num_sequences: int) -> None:
+        """Most tokens and requests in the scheduler's next step."""
+        scheduler.max_num_scheduled_tokens = num_tokens
+        scheduler.max_num_running_reqs = num_sequences
+        if self.series != "0.17":
+            scheduler.max_num_active_reqs = num_sequences
 
     def cached_tokens(self, output: Any) -> int | None:
         """Tokens of the prompt that were found in the cache; None where an output does not tell."""

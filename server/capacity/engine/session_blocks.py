@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 
 class SessionBlocks:
@@ -14,8 +13,8 @@ class SessionBlocks:
     those of different sessions nowhere; the session and the position of the block say the same
     without looking at 100,000 tokens.
 
-    vLLM takes the function that names blocks as an argument of a request, so no part of it is
-    replaced for this.
+    A request of vLLM holds its block hashes as a list. All requests of a session get the same one,
+    so that a turn costs what it adds and not what stands before it.
     """
 
     def __init__(self, session: str, block_tokens: int) -> None:
@@ -23,21 +22,18 @@ class SessionBlocks:
         self._block_tokens = block_tokens
         self._hashes: list[bytes] = []
 
-    def __call__(self, request: Any) -> list[bytes]:
-        """Hashes of the whole blocks that a vLLM request has and that are not in it yet."""
-        whole_blocks = request.num_tokens // self._block_tokens
-        for index in range(len(self._hashes), whole_blocks):
+    def up_to(self, num_tokens: int) -> list[bytes]:
+        """Names of at least the whole blocks among the first `num_tokens`; not to be changed.
+
+        The list grows with the session. vLLM looks at as many as a request has tokens for.
+        """
+        for index in range(len(self._hashes), num_tokens // self._block_tokens):
             name = f"{self._session}/{index}".encode()
             self._hashes.append(hashlib.sha256(name).digest())
-        return self._hashes[len(request.block_hashes) : whole_blocks]
+        return self._hashes
 
     def branch(self, session: str, kept_tokens: int) -> SessionBlocks:
-        """A conversation that begins with this one's first tokens and then goes its own way.
-
-        Args:
-            session: Its name; no other session's.
-            kept_tokens: How many it shares with this one.
-        """
+        """A session that shares the first `kept_tokens` with this one and nothing after them."""
         other = SessionBlocks(session, self._block_tokens)
-        other._hashes = self._hashes[: kept_tokens // self._block_tokens]
+        other._hashes = self.up_to(kept_tokens)[: kept_tokens // self._block_tokens]
         return other

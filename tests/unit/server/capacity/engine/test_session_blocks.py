@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,30 +11,29 @@ from server.capacity.engine import EngineSettings, SessionBlocks
 from server.core.capacity import KvPool
 
 
-def request(num_tokens, known=()):
-    return SimpleNamespace(num_tokens=num_tokens, block_hashes=list(known))
-
-
 @given(st.integers(0, 5_000), st.integers(0, 5_000), st.integers(1, 200))
 def test_turns_of_a_session_share_every_block_that_both_reach(one, other, block_tokens):
     blocks = SessionBlocks("robot", block_tokens)
-    shorter, longer = blocks(request(min(one, other))), blocks(request(max(one, other)))
+    shorter = list(blocks.up_to(min(one, other)))
+    longer = blocks.up_to(max(one, other))
     assert longer[: len(shorter)] == shorter
     assert len(longer) == max(one, other) // block_tokens
     assert len(set(longer)) == len(longer)
 
 
-@given(st.integers(0, 3_000), st.integers(0, 3_000), st.integers(1, 100))
-def test_only_blocks_that_the_request_lacks_are_named(before, grown, block_tokens):
-    blocks = SessionBlocks("robot", block_tokens)
-    known = blocks(request(before))
-    later = blocks(request(before + grown, known))
-    assert known + later == blocks(request(before + grown))
-
-
 def test_sessions_share_no_block():
     one, other = SessionBlocks("1", 16), SessionBlocks("11", 16)
-    assert not set(one(request(1_000))) & set(other(request(1_000)))
+    assert not set(one.up_to(1_000)) & set(other.up_to(1_000))
+
+
+@given(st.integers(0, 3_000), st.integers(0, 3_000), st.integers(0, 3_000))
+def test_a_branch_shares_the_whole_blocks_that_were_kept_and_no_other(reached, kept, grown):
+    blocks = SessionBlocks("robot", 16)
+    blocks.up_to(reached)
+    branch = blocks.branch("robot-b", kept)
+    own, others = blocks.up_to(kept + grown), branch.up_to(kept + grown)
+    assert own[: kept // 16] == others[: kept // 16]
+    assert not set(own[kept // 16 :]) & set(others[kept // 16 :])
 
 
 @pytest.mark.parametrize(
