@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 try:
-    from sim.cli import demo, pacing, paper, replay, run
+    from sim.cli import demo, pacing, paper, replay, run, workload
 except ModuleNotFoundError as missing:
     sys.exit(f'error: {missing.name} is not installed; run: pip install -e ".[sim,server]"')
 
@@ -46,6 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             epilog=replay.EXIT_CODES,
         )
     )
+    workload.add_arguments(
+        commands.add_parser(
+            "workload",
+            help="episodes to replay: made, checked, recorded, imported, shown",
+            allow_abbrev=False,
+            epilog=workload.EXIT_CODES,
+        )
+    )
     args = parser.parse_args(arguments)
     if args.command == "run":
         return run.run(args)
@@ -55,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return paper.run(args)
     if args.command == "replay":
         return replay.run(args)
+    if args.command == "workload":
+        return workload.run(args)
     return demo.run(args)
 
 
