@@ -1,0 +1,136 @@
+"""An overload that is taken away: how long until prefixes survive again."""
+
+from __future__ import annotations
+
+from sim.fleet.replay.result import ReplayResult
+from sim.fleet.replay.settings import FleetPoint, ReplaySettings
+from sim.paper.case import Case, Picture, Workplace
+from sim.paper.replay_rows import (
+    QUICK_S,
+    SUSTAINED_S,
+    FleetRun,
+    engine,
+    jobs_of,
+    run_all,
+    say_rows,
+    settings_json,
+    variant_of,
+)
+from sim.paper.rows import SEEDS, Row, seed_row
+from sim.paper.windows_plot import INSIDE_PANELS, STUDY_PANELS, draw_windows
+
+OVERLOAD = 32
+WITHDRAWN_S = 900.0
+#: Robots that stay.
+LEFT = (16, 20)
+NUM_SEEDS = 4
+#: A window with so many hits is healthy; the alert's line is 0.80.
+HEALTHY_HIT = 0.95
+#: "In one of two runs after about 6 minutes."
+STUDY_MINUTES = 6.0
+
+
+def run(workplace: Workplace) -> None:
+    """Leaves recovery.json and a picture."""
+    runs = fleet_runs(workplace)
+    results = run_all(workplace, runs, "recovery")
+    withdrawn_s = withdrawal_s(workplace)
+    rows: list[Row] = []
+    for run, found in zip(runs, results, strict=True):
+        minutes = [minutes_to_recover(result, withdrawn_s) for result in found]
+        rows += [
+            seed_row(
+                run.row,
+                "minutes_to_recover",
+                "min",
+                STUDY_MINUTES,
+                minutes,
+                variant=run.variant,
+                within=SEEDS,
+                note="the study's two runs had another overload, which it does not describe",
+            ),
+            Row(
+                run.row,
+                "recovered_share",
+                "share",
+                1.0,
+                sum(value is not None for value in minutes) / len(minutes),
+                variant=run.variant,
+                within=0.0,
+            ),
+        ]
+    workplace.write_case(
+        "recovery",
+        rows,
+        settings=settings_json(runs),
+        pictures=[
+            _draw(
+                workplace,
+                {run.row: found for run, found in zip(runs, results, strict=True)},
+                withdrawn_s,
+            )
+        ],
+        notes=[
+            "A robot that is one too many leaves at the end of its episode. Counted from the "
+            f"withdrawal to the end of the first 120 s window with {HEALTHY_HIT:.0%} hits.",
+        ],
+    )
+    say_rows(workplace, rows)
+
+
+def withdrawal_s(workplace: Workplace) -> float:
+    """When the overload is taken away."""
+    return QUICK_S if workplace.quick else WITHDRAWN_S
+
+
+def fleet_runs(workplace: Workplace) -> list[FleetRun]:
+    """An overload, and two numbers of robots that stay."""
+    main = workplace.engine_versions[0]
+    at_s = withdrawal_s(workplace)
+    return [
+        FleetRun(
+            f"N{OVERLOAD}_to_N{left}",
+            "",
+            jobs_of(
+                ReplaySettings(
+                    (FleetPoint(0.0, OVERLOAD), FleetPoint(at_s, left)),
+                    engine=engine(main),
+                    duration_s=at_s + (QUICK_S if workplace.quick else SUSTAINED_S),
+                ),
+                workplace.seeds(NUM_SEEDS, 1),
+            ),
+            False,
+            variant_of(main),
+        )
+        for left in (LEFT[:1] if workplace.quick else LEFT)
+    ]
+
+
+def minutes_to_recover(result: ReplayResult, withdrawn_s: float) -> float | None:
+    """See the case's notes. 0 if hits were not low then; None: they did not come back."""
+    before = [w.hit for w in result.windows if w.end_s <= withdrawn_s and w.hit is not None]
+    if not before or before[-1] >= HEALTHY_HIT:
+        return 0.0
+    for window in result.windows:
+        is_whole_window_after = window.start_s >= withdrawn_s - 1e-6
+        if is_whole_window_after and window.hit is not None and window.hit >= HEALTHY_HIT:
+            return (window.end_s - withdrawn_s) / 60
+    return None
+
+
+def _draw(
+    workplace: Workplace, groups: dict[str, list[ReplayResult]], withdrawn_s: float
+) -> Picture:
+    path = workplace.folder / "recovery.png"
+    draw_windows(
+        groups,
+        path,
+        STUDY_PANELS + INSIDE_PANELS[:1],
+        title=f"{OVERLOAD} robots, then fewer; one line per seed",
+        marks={"withdrawal": withdrawn_s},
+    )
+    workplace.say(f"wrote {path}")
+    return Picture(path.name, "hit rate after an overload is taken away")
+
+
+CASE = Case("an overload that is taken away: time until hits are back", 2, run, quick_minutes=0.4)

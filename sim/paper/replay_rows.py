@@ -1,0 +1,161 @@
+"""Rows of a table from replays, beside the study's figures of the same fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sim.fleet.replay.result import ReplayResult
+from sim.fleet.replay.runner import Job
+from sim.fleet.replay.settings import AdmissionChoice, EngineChoice, ReplaySettings
+from sim.fleet.statistics import seed_mean
+from sim.paper import study
+from sim.paper.case import Workplace
+from sim.paper.rows import SEEDS, Row, StudyValue, seed_row
+
+BRAIN = "brain_tier"
+#: How near a fleet that does not collapse has to come.
+STABLE_RATIO = 0.06
+STABLE_JAIN = 0.03
+#: Runs of the study with a cap: 100 episodes at 5.00 a minute, and so on for all of them. Its AIMD
+#: runs as well: 80 control records, one in 30 s, are two runs of 20 minutes.
+CAPPED_S = 1200.0
+#: Its sustained fleets without a cap.
+SUSTAINED_S = 1800.0
+#: Of a quick set: long enough to see that the machinery works, and for nothing else.
+QUICK_S = 360.0
+#: vLLM's default batch of prefill on an H800, and what the installed version keeps.
+_VERSIONS = {"study": "vLLM 0.17.1", "installed": "installed vLLM"}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One column of the study's tables.
+
+    Attributes:
+        name: As in `study.json`.
+        within: Of a fleet that does not collapse.
+    """
+
+    name: str
+    unit: str
+    value_of: Callable[[ReplayResult], float | None]
+    within: float = STABLE_RATIO
+
+
+RPS = Quantity("rps", "1/s", lambda run: run.rps)
+HIT = Quantity("hit", "share", lambda run: run.hit)
+EPISODES = Quantity("episodes_per_min", "1/min", lambda run: run.episodes_per_min)
+JAIN = Quantity("jain", "index", lambda run: run.jain, STABLE_JAIN)
+COMPUTED = Quantity(
+    "computed_prompt_tokens_per_min",
+    "tokens/min",
+    lambda run: run.computed_prompt_tokens_per_min,
+)
+GENERATED = Quantity(
+    "generated_tokens_per_min", "tokens/min", lambda run: run.generated_tokens_per_min
+)
+ALL = (RPS, EPISODES, COMPUTED, GENERATED, HIT, JAIN)
+
+
+@dataclass(frozen=True)
+class FleetRun:
+    """A fleet of the study and the runs that stand for it here.
+
+    Attributes:
+        row: Its name in `study.json`.
+        path: Where its figures are there.
+        jobs: One for each seed.
+        is_stable: It does not collapse; its figures have to come near the study's. Otherwise the
+            study's have to lie among those of our seeds.
+        variant: What differs from the other rows of this name.
+        is_judged: False: a variant for comparison.
+    """
+
+    row: str
+    path: str
+    jobs: tuple[Job, ...]
+    is_stable: bool
+    variant: str
+    is_judged: bool = True
+
+    def rows(self, results: Sequence[ReplayResult], quantities: Sequence[Quantity]) -> list[Row]:
+        """One for each quantity that the study or we have something to say of."""
+        return [
+            seed_row(
+                self.row,
+                quantity.name,
+                quantity.unit,
+                study_value(f"{self.path}/{quantity.name}"),
+                [quantity.value_of(result) for result in results],
+                variant=self.variant,
+                within=self._within(quantity),
+            )
+            for quantity in quantities
+        ]
+
+    def _within(self, quantity: Quantity) -> float | Literal["seeds"] | None:
+        if not self.is_judged:
+            return None
+        return quantity.within if self.is_stable else SEEDS
+
+
+def study_value(path: str) -> StudyValue:
+    """The study's number or range; None: it gives none."""
+    *outer, name = path.split("/")
+    try:
+        entry = study.value("/".join(outer))
+    except study.InvalidArgumentError:
+        return None
+    return study.number(path) if isinstance(entry, dict) and name in entry else None
+
+
+def engine(version: Literal["installed", "study"], **changes: Any) -> EngineChoice:
+    """The study's engine, in one version of vLLM or the other."""
+    return EngineChoice(version, **changes)
+
+
+def capped(cap: int) -> AdmissionChoice:
+    """A static cap."""
+    return AdmissionChoice("static-cap", {"cap": cap})
+
+
+def jobs_of(settings: ReplaySettings, seeds: Sequence[int]) -> tuple[Job, ...]:
+    """One for each seed."""
+    return tuple(Job(settings, seed) for seed in seeds)
+
+
+def variant_of(version: Literal["installed", "study"], words: str = "") -> str:
+    """What a row's variant is called."""
+    return ", ".join(part for part in (_VERSIONS[version], words) if part)
+
+
+def run_all(workplace: Workplace, runs: Sequence[FleetRun], what: str) -> list[list[ReplayResult]]:
+    """The results of each fleet, in the order of its seeds."""
+    results = iter(workplace.replays([job for run in runs for job in run.jobs], what))
+    return [[next(results) for _ in run.jobs] for run in runs]
+
+
+def say_rows(workplace: Workplace, rows: Sequence[Row]) -> None:
+    """Print each row."""
+    for row in rows:
+        over = seed_mean(row.per_seed)
+        spread = "" if over is None or over.num_seeds < 2 else f" ({over.least:g}..{over.most:g})"
+        ours = "-" if row.ours is None else f"{row.ours:.4g}"
+        workplace.say(
+            f"{row.row:12} {row.quantity:32} study {row.study!s:18} ours {ours}{spread} "
+            f"[{row.variant}] {row.verdict}"
+        )
+
+
+def settings_json(runs: Sequence[FleetRun]) -> dict[str, Any]:
+    """What a case was made with."""
+    return {
+        f"{run.row}, {run.variant}": {
+            "seeds": [job.seed for job in run.jobs],
+            "replay": run.jobs[0].settings.to_json(),
+        }
+        for run in runs
+        if run.jobs
+    }
