@@ -19,7 +19,7 @@ from sim.closed_loop.chunk_load import AT_ONCE, ChunkLoad
 from sim.closed_loop.delays import NO_DELAYS, EpisodeDelays, draw
 from sim.closed_loop.episode import MAX_ENV_STEPS, ClosedLoopRecord
 from sim.closed_loop.outcome import Outcome, outcome
-from sim.closed_loop.resting import REST_CHANGE, WATCHED_STEPS
+from sim.closed_loop.resting import REST_CHANGE, REST_CHANGE_HOLDING, WATCHED_STEPS
 from sim.fleet.replay.result import EpisodeTimes, ReplayResult
 from sim.fleet.replay.runner import Job
 from sim.fleet.replay.settings import AdmissionChoice, EngineChoice, ReplaySettings
@@ -323,7 +323,7 @@ def _settings(workplace: Workplace) -> dict[str, Any]:
         "turns": "an episode that the replayed fleet admitted after its warm-up is drawn, and its "
         "turns' latencies are taken in order",
         "holds_left_out": f"once no position changes by more than {REST_CHANGE:g} (m, rad) within "
-        f"{WATCHED_STEPS} steps",
+        f"{WATCHED_STEPS} steps, {REST_CHANGE_HOLDING:g} with something in the fingers",
     }
 
 

@@ -36,13 +36,13 @@ def held(env: LiberoEnv, steps: int, *, leaves_out: bool = True) -> RestingRobot
 def test_a_world_at_rest_is_left_out_and_hardly_differs_from_one_that_is_computed(
     env: LiberoEnv,
 ) -> None:
-    resting = held(env, 150)
+    resting = held(env, 100)
     positions, computed = env.positions(), env.num_steps
-    held(env, 150, leaves_out=False)
-    assert env.num_steps == 151
-    assert resting.left_out_steps == 151 - computed
-    assert 30 < resting.left_out_steps < 150 - WATCHED_STEPS
-    assert float(np.abs(positions - env.positions()).max()) < 5e-4
+    held(env, 100, leaves_out=False)
+    assert env.num_steps == 101
+    assert resting.left_out_steps == 101 - computed
+    assert 30 < resting.left_out_steps <= 100 - WATCHED_STEPS
+    assert float(np.abs(positions - env.positions()).max()) < 2e-3
 
 
 def test_a_world_that_moves_is_computed(env: LiberoEnv) -> None:
@@ -52,7 +52,7 @@ def test_a_world_that_moves_is_computed(env: LiberoEnv) -> None:
 
 
 def test_an_action_makes_the_world_move_again(env: LiberoEnv) -> None:
-    robot = held(env, 100)
+    robot = held(env, 60)
     assert robot.is_at_rest
     before = env.num_steps
     robot.act(MOVE)
