@@ -12,15 +12,23 @@ from robot_sdk import operator_access
 from robot_sdk.api.v1 import fleet_pb2
 from robot_sdk.errors import InvalidArgumentError
 from server.capacity.from_server import Measured, read_status
-from server.capacity.plan_lines import ActionInputs, Line, Plan, PlanInputs, make_plan
+from server.capacity.plan_lines import (
+    ActionInputs,
+    BrainInputs,
+    Line,
+    Plan,
+    PlanInputs,
+    make_plan,
+)
 from server.core.batching.latency_table import STUDY_TABLE, LatencyTable
 from server.core.capacity import KvPool
 from server.result_path import check_result_path
 
 DESCRIPTION = """\
-Plans a box from its KV pool, the contexts of its conversations and the latencies of its policy.
-Each line says its rule, the numbers put in and where the rule comes from. Exit codes: 0 done, 1 the
-server cannot be reached or refuses, 2 bad input."""
+Plans a box from its KV pool, the contexts of its conversations and the latencies of its policy;
+with --deadline-hz and none of the pool's figures, the action tier alone. Each line says its rule,
+the numbers put in and where the rule comes from. Exit codes: 0 done, 1 the server cannot be reached
+or refuses, 2 bad input."""
 
 #: State groups of Qwen3.6-27B, the study's model: three quarters of its layers keep a state.
 DEFAULT_STATE_GROUPS = 3
@@ -62,6 +70,7 @@ def _check_partners(args: argparse.Namespace) -> None:
     needs = (
         ("--latency-table", args.latency_table, "--deadline-hz", args.deadline_hz),
         ("--gpus", args.gpus, "--deadline-hz", args.deadline_hz),
+        ("--policy-share", args.policy_share, "--deadline-hz", args.deadline_hz),
         ("--policy", args.policy, "--from-server", args.from_server),
     )
     for option, value, partner, partner_value in needs:
@@ -73,17 +82,19 @@ def _check_partners(args: argparse.Namespace) -> None:
 
 def render(plan: Plan) -> str:
     """The plan for a person, without a line end at the end."""
-    inputs = plan.inputs
-    pool = inputs.pool
-    parts = [
-        f"KV pool: {pool.num_blocks:,} blocks of {pool.block_tokens:,} tokens = {pool.tokens:,} "
-        f"tokens, {pool.num_state_groups} state groups ({inputs.pool_source})",
-        f"mean context: {inputs.mean_context_tokens:,.0f} tokens ({inputs.context_source})",
-        "",
-        "Brain tier",
-        *_rendered(plan.brain),
-    ]
-    action = inputs.action
+    brain, action = plan.inputs.brain, plan.inputs.action
+    if brain is None:
+        parts = ["Brain tier: not planned; give --pool-blocks, --block-tokens and --mean-context"]
+    else:
+        pool = brain.pool
+        parts = [
+            f"KV pool: {pool.num_blocks:,} blocks of {pool.block_tokens:,} tokens = "
+            f"{pool.tokens:,} tokens, {pool.num_state_groups} state groups ({brain.pool_source})",
+            f"mean context: {brain.mean_context_tokens:,.0f} tokens ({brain.context_source})",
+            "",
+            "Brain tier",
+            *_rendered(plan.brain),
+        ]
     if action is None:
         parts += ["", "Action tier: not planned; give --deadline-hz, the control rate"]
     else:
@@ -93,10 +104,9 @@ def render(plan: Plan) -> str:
             f"rows of a chunk executed, {action.num_gpus} GPU"
             + ("s" if action.num_gpus > 1 else ""),
             *_rendered(plan.action),
-            "",
-            "Both tiers",
-            *_rendered(plan.together),
         ]
+    if plan.together:
+        parts += ["", "Both tiers", *_rendered(plan.together)]
     return "\n".join(parts)
 
 
@@ -115,6 +125,17 @@ def _rendered(lines: tuple[Line, ...]) -> list[str]:
 
 
 def _inputs(args: argparse.Namespace, measured: Measured | None) -> PlanInputs:
+    given = (args.pool_blocks, args.block_tokens, args.mean_context)
+    has_brain = any(value is not None for value in given)
+    has_brain |= measured is not None and measured.engine != ""
+    # Without either, what the brain tier lacks is named.
+    wants_brain = has_brain or args.deadline_hz is None
+    return PlanInputs(
+        brain=_brain(args, measured) if wants_brain else None, action=_action(args, measured)
+    )
+
+
+def _brain(args: argparse.Namespace, measured: Measured | None) -> BrainInputs:
     pool, pool_source = _pool(args, measured)
     context_tokens, context_source = _context(args, measured)
     if args.turn_seconds is None:
@@ -122,7 +143,7 @@ def _inputs(args: argparse.Namespace, measured: Measured | None) -> PlanInputs:
         turn_source = "the study's median of brain latency and environment steps between turns"
     else:
         turn_cycle_s, turn_source = args.turn_seconds, "--turn-seconds"
-    return PlanInputs(
+    return BrainInputs(
         pool=pool,
         mean_context_tokens=context_tokens,
         step_tokens=args.step_tokens,
@@ -130,7 +151,6 @@ def _inputs(args: argparse.Namespace, measured: Measured | None) -> PlanInputs:
         pool_source=pool_source,
         context_source=context_source,
         turn_source=turn_source,
-        action=_action(args, measured),
     )
 
 
@@ -197,6 +217,7 @@ def _action(args: argparse.Namespace, measured: Measured | None) -> ActionInputs
         executed_steps=args.executed_steps,
         horizon=args.horizon,
         num_gpus=num_gpus,
+        policy_share=1.0 if args.policy_share is None else args.policy_share,
     )
 
 
@@ -286,6 +307,13 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="what `python -m server profile-policy` wrote (default: the study's table)",
+    )
+    action.add_argument(
+        "--policy-share",
+        type=_number,
+        metavar="SHARE",
+        help="part of its time in which a robot inside runs its policy: with fewer than all at "
+        "once, more share the tier (default: 1, all at once; the study's robots: 0.02)",
     )
     action.add_argument("--executed-steps", type=_count, default=5, metavar="N")
     action.add_argument("--horizon", type=_count, default=DEFAULT_HORIZON, metavar="N")

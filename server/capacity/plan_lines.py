@@ -16,6 +16,7 @@ from server.core.capacity import (
     paced_by_arrival,
     paced_by_step,
     prefill_snapshots,
+    robots_sharing,
     session_blocks,
     sessions_that_fit,
     starting_cap,
@@ -38,6 +39,7 @@ class ActionInputs:
         table_source: Where the table comes from.
         horizon: Rows in a chunk.
         num_gpus: Policy replicas, one on each GPU.
+        policy_share: Part of the time in which a robot inside runs its policy; 1: all may at once.
     """
 
     control_hz: float
@@ -46,17 +48,17 @@ class ActionInputs:
     executed_steps: int
     horizon: int
     num_gpus: int
+    policy_share: float = 1.0
 
 
 @dataclass(frozen=True)
-class PlanInputs:
-    """What a plan is made from.
+class BrainInputs:
+    """What the brain tier is planned with.
 
     Attributes:
         step_tokens: Most tokens in one step of the engine.
         turn_cycle_s: From one turn of a robot to its next.
         pool_source, context_source, turn_source: Where these figures come from.
-        action: None: no control rate was given, so the action tier is not planned.
     """
 
     pool: KvPool
@@ -66,6 +68,13 @@ class PlanInputs:
     pool_source: str
     context_source: str
     turn_source: str
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """What a plan is made from. None: that tier is not planned."""
+
+    brain: BrainInputs | None
     action: ActionInputs | None
 
 
@@ -93,7 +102,7 @@ class Plan:
     """A plan, line by line.
 
     Attributes:
-        binds: "brain", "action" or "both"; None where the action tier is not planned.
+        binds: "brain", "action" or "both"; None where only one tier is planned.
     """
 
     inputs: PlanInputs
@@ -104,31 +113,31 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The content of the file."""
-        inputs = self.inputs
-        content: dict[str, Any] = {
-            "format": FORMAT,
-            "inputs": {
-                "pool_blocks": inputs.pool.num_blocks,
-                "block_tokens": inputs.pool.block_tokens,
-                "state_groups": inputs.pool.num_state_groups,
-                "mean_context_tokens": inputs.mean_context_tokens,
-                "step_tokens": inputs.step_tokens,
-                "turn_cycle_s": inputs.turn_cycle_s,
-                "pool_source": inputs.pool_source,
-                "context_source": inputs.context_source,
-            },
-            "binds": self.binds,
-        }
-        if inputs.action is not None:
-            action = inputs.action
-            content["inputs"]["action"] = {
+        inputs: dict[str, Any] = {}
+        if self.inputs.brain is not None:
+            brain = self.inputs.brain
+            inputs |= {
+                "pool_blocks": brain.pool.num_blocks,
+                "block_tokens": brain.pool.block_tokens,
+                "state_groups": brain.pool.num_state_groups,
+                "mean_context_tokens": brain.mean_context_tokens,
+                "step_tokens": brain.step_tokens,
+                "turn_cycle_s": brain.turn_cycle_s,
+                "pool_source": brain.pool_source,
+                "context_source": brain.context_source,
+            }
+        if self.inputs.action is not None:
+            action = self.inputs.action
+            inputs["action"] = {
                 "control_hz": action.control_hz,
                 "executed_steps": action.executed_steps,
                 "horizon": action.horizon,
                 "gpus": action.num_gpus,
+                "policy_share": action.policy_share,
                 "policy": action.table.policy,
                 "latency_source": action.table_source,
             }
+        content: dict[str, Any] = {"format": FORMAT, "inputs": inputs, "binds": self.binds}
         for tier in ("brain", "action", "together"):
             content[tier] = [asdict(line) for line in getattr(self, tier)]
         return content
@@ -140,21 +149,32 @@ def make_plan(inputs: PlanInputs) -> Plan:
     Raises:
         InvalidArgumentError: A value is out of range; it is named.
     """
-    brain = _brain_lines(inputs)
+    brain = () if inputs.brain is None else _brain_lines(inputs.brain)
     if inputs.action is None:
         return Plan(inputs, brain, (), (), None)
-    pool, context = inputs.pool, inputs.mean_context_tokens
-    # With short blocks and many state groups the count can lie below the estimate.
-    cap = min(
-        starting_cap(cliff_sessions(pool, context)),
-        sessions_that_fit(pool, session_blocks(pool, context)),
-    )
     action, planned = _action_lines(inputs.action)
-    both = envelope(cap, planned, inputs.action.num_gpus)
-    return Plan(inputs, brain, action, _together_lines(both, cap), both.binds.value)
+    if inputs.brain is None:
+        return Plan(inputs, (), action, (), None)
+    cap = brain_cap(inputs.brain.pool, inputs.brain.mean_context_tokens)
+    both = envelope(cap, planned, inputs.action.num_gpus, inputs.action.policy_share)
+    together = _together_lines(both, cap, inputs.action.policy_share)
+    return Plan(inputs, brain, action, together, both.binds.value)
 
 
-def _brain_lines(inputs: PlanInputs) -> tuple[Line, ...]:
+def brain_cap(pool: KvPool, mean_context_tokens: float) -> int:
+    """Episodes that a plan lets in for the brain's sake.
+
+    Raises:
+        InvalidArgumentError: The context is out of range.
+    """
+    # With short blocks and many state groups the count can lie below the estimate.
+    return min(
+        starting_cap(cliff_sessions(pool, mean_context_tokens)),
+        sessions_that_fit(pool, session_blocks(pool, mean_context_tokens)),
+    )
+
+
+def _brain_lines(inputs: BrainInputs) -> tuple[Line, ...]:
     pool, context = inputs.pool, inputs.mean_context_tokens
     cliff = cliff_sessions(pool, context)
     cap = starting_cap(cliff)
@@ -187,7 +207,7 @@ def _brain_lines(inputs: PlanInputs) -> tuple[Line, ...]:
     )
 
 
-def _count_lines(inputs: PlanInputs) -> tuple[Line, ...]:
+def _count_lines(inputs: BrainInputs) -> tuple[Line, ...]:
     pool = inputs.pool
     every = prefill_snapshots(inputs.mean_context_tokens, pool.block_tokens, inputs.step_tokens)
     if not pool.num_state_groups:
@@ -209,7 +229,7 @@ def _count_lines(inputs: PlanInputs) -> tuple[Line, ...]:
     )
 
 
-def _count_line(name: str, inputs: PlanInputs, snapshots: int, kept: str) -> Line:
+def _count_line(name: str, inputs: BrainInputs, snapshots: int, kept: str) -> Line:
     pool = inputs.pool
     blocks = session_blocks(pool, inputs.mean_context_tokens, snapshots)
     attention = blocks - pool.num_state_groups * snapshots
@@ -259,7 +279,25 @@ def _action_lines(inputs: ActionInputs) -> tuple[tuple[Line, ...], ActionCapacit
             "largest n with 2 x L(n) <= D (a request waits for one batch); alone L(1) <= D",
             "the study measured 1 at 20 Hz, 8 at 10 Hz, 32 or more at 5 Hz on one GPU",
         ),
+        *_sharing_lines(inputs, by_step),
     ), by_step
+
+
+def _sharing_lines(inputs: ActionInputs, by_step: ActionCapacity) -> tuple[Line, ...]:
+    if inputs.policy_share == 1.0:
+        return ()
+    places = by_step.robots * inputs.num_gpus
+    return (
+        Line(
+            "robots that share them",
+            robots_sharing(places, inputs.policy_share),
+            "robots",
+            "largest n with P(more than c of n run their policy at once) <= 1%, binomial",
+            f"c = {places}, each {100 * inputs.policy_share:g}% of its time",
+            "robots act independently; one that finds no place is refused, and asks again",
+            by_step.is_at_least,
+        ),
+    )
 
 
 def _capacity_line(
@@ -285,17 +323,23 @@ def _capacity_line(
     )
 
 
-def _together_lines(both: Envelope, cap: int) -> tuple[Line, ...]:
+def _together_lines(both: Envelope, cap: int, policy_share: float) -> tuple[Line, ...]:
     sign = ">= " if both.is_at_least else ""
     formula = f"brain {cap}, action {sign}{both.action_robots}"
+    if policy_share == 1.0:
+        action = "robots paced by control step"
+        source = "both rules above; every robot inside may run its policy at the same time"
+    else:
+        action = "robots that share the action tier"
+        source = f"both rules above; a robot inside runs its policy {policy_share:.1%} of its time"
     return (
         Line(
             "robots inside at once",
             both.robots,
             "robots",
-            "min(starting cap, sessions that fit, robots paced by control step)",
+            f"min(starting cap, sessions that fit, {action})",
             formula,
-            "both rules above; every robot inside may run its policy at the same time",
+            source,
         ),
         Line(
             "binding tier",

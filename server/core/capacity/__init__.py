@@ -20,6 +20,7 @@ from server.core.capacity.brain import (
     turns_per_s,
 )
 from server.core.capacity.envelope import Envelope, Tier, envelope
+from server.core.capacity.sharing import robots_sharing
 
 __all__ = [
     "CLIFF_FRACTION",
@@ -35,6 +36,7 @@ __all__ = [
     "paced_by_arrival",
     "paced_by_step",
     "prefill_snapshots",
+    "robots_sharing",
     "session_blocks",
     "sessions_that_fit",
     "starting_cap",

@@ -195,6 +195,8 @@ def test_a_figure_that_cannot_be_is_refused_by_name(capsys, option, value):
         ("--deadline-hz", "20", "--gpus", "0"),
         ("--deadline-hz", "20", "--horizon", "3"),
         ("--deadline-hz", "20", "--executed-steps", "0"),
+        ("--deadline-hz", "20", "--policy-share", "0"),
+        ("--deadline-hz", "20", "--policy-share", "1.5"),
         ("--state-groups=-1",),
         ("--step-tokens", "100"),
         ("--turn-seconds", "0"),
@@ -202,6 +204,26 @@ def test_a_figure_that_cannot_be_is_refused_by_name(capsys, option, value):
 )
 def test_other_figures_are_checked_too(capsys, arguments):
     assert "error:" in refused(capsys, *STUDY, *arguments)
+
+
+def test_the_action_tier_alone_needs_no_pool(capsys):
+    made = plan(capsys, "--deadline-hz", "20", "--gpus", "2")
+    assert values(made["action"])["robots, paced, rows by control step"] == 14
+    assert (made["brain"], made["together"], made["binds"]) == ([], [], None)
+
+
+def test_a_server_with_policies_alone_is_planned_by_its_action_tier(fleet, capsys):
+    servicer, target = fleet
+    policy = servicer.status.policies.add(name="pi05", workers=2)
+    policy.latencies.add(batch_size=1, latency_s=0.1, samples=30)
+    made = plan(capsys, "--from-server", target, "--deadline-hz", "20")
+    assert made["inputs"]["action"]["gpus"] == 2
+    assert made["brain"] == []
+
+
+def test_with_half_a_pool_or_nothing_at_all_what_is_missing_is_named(capsys):
+    assert "--pool-blocks" in refused(capsys)
+    assert "--pool-blocks" in refused(capsys, "--deadline-hz", "20", "--mean-context", "95000")
 
 
 @pytest.mark.parametrize("missing", ["--pool-blocks", "--block-tokens", "--mean-context"])

@@ -10,12 +10,20 @@ from hypothesis import strategies as st
 
 from robot_sdk.errors import InvalidArgumentError
 from server.capacity.plan import main, render
-from server.capacity.plan_lines import ActionInputs, PlanInputs, make_plan
+from server.capacity.plan_lines import ActionInputs, BrainInputs, PlanInputs, make_plan
 from server.core.batching.latency_table import STUDY_TABLE
 from server.core.capacity import KvPool
 
 
-def inputs(pool=None, context_tokens=95_000, control_hz=20.0, num_gpus=1, planned_action=True):
+def inputs(
+    pool=None,
+    context_tokens=95_000,
+    control_hz=20.0,
+    num_gpus=1,
+    planned_action=True,
+    planned_brain=True,
+    policy_share=1.0,
+):
     action = ActionInputs(
         control_hz=control_hz,
         table=STUDY_TABLE,
@@ -23,8 +31,9 @@ def inputs(pool=None, context_tokens=95_000, control_hz=20.0, num_gpus=1, planne
         executed_steps=5,
         horizon=10,
         num_gpus=num_gpus,
+        policy_share=policy_share,
     )
-    return PlanInputs(
+    brain = BrainInputs(
         pool=pool or KvPool(4270, 784, 3),
         mean_context_tokens=context_tokens,
         step_tokens=16_384,
@@ -32,8 +41,8 @@ def inputs(pool=None, context_tokens=95_000, control_hz=20.0, num_gpus=1, planne
         pool_source="given",
         context_source="given",
         turn_source="the study",
-        action=action if planned_action else None,
     )
+    return PlanInputs(brain if planned_brain else None, action if planned_action else None)
 
 
 def value_of(lines, name):
@@ -65,6 +74,21 @@ def test_without_a_control_rate_only_the_brain_is_planned_and_the_text_says_so()
     assert "give --deadline-hz" in render(plan)
 
 
+def test_the_action_tier_is_planned_alone_and_the_text_says_so():
+    plan = make_plan(inputs(planned_brain=False))
+    assert (plan.binds, plan.brain, plan.together) == (None, (), ())
+    assert value_of(plan.action, "robots, paced, rows by control step") == 7
+    assert "Brain tier: not planned; give --pool-blocks" in render(plan)
+    assert "pool_blocks" not in plan.to_json()["inputs"]
+
+
+def test_robots_that_seldom_run_their_policy_share_the_action_tier_and_the_brain_binds():
+    plan = make_plan(inputs(policy_share=0.0226))
+    assert value_of(plan.action, "robots that share them") > 100
+    assert (plan.binds, value_of(plan.together, "robots inside at once")) == ("brain", 20)
+    assert not any(line.name == "robots that share them" for line in make_plan(inputs()).action)
+
+
 def test_the_end_of_the_latency_table_shows_as_a_lower_bound():
     plan = make_plan(inputs(control_hz=4.0))
     assert "L(64) = 1030 ms" in render(plan)
@@ -81,11 +105,12 @@ def test_the_end_of_the_latency_table_shows_as_a_lower_bound():
     st.integers(1, 500_000),
     st.floats(1.0, 100.0),
     st.integers(1, 16),
+    st.floats(0.001, 1.0),
 )
 def test_every_line_of_any_plan_has_rule_numbers_and_source_and_is_json(
-    pool, context_tokens, control_hz, num_gpus
+    pool, context_tokens, control_hz, num_gpus, policy_share
 ):
-    plan = make_plan(inputs(pool, context_tokens, control_hz, num_gpus))
+    plan = make_plan(inputs(pool, context_tokens, control_hz, num_gpus, policy_share=policy_share))
     for line in (*plan.brain, *plan.action, *plan.together):
         assert line.rule
         assert line.formula
@@ -106,6 +131,7 @@ def test_the_snapshot_rules_are_named_by_the_value_of_the_setting():
     [
         (("--latency-table", "nofile"), "--deadline-hz"),
         (("--gpus", "2"), "--deadline-hz"),
+        (("--policy-share", "0.5"), "--deadline-hz"),
         (("--policy", "foo"), "--from-server"),
     ],
 )
