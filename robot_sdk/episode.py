@@ -149,6 +149,7 @@ class Episode:
 
         Raises:
             DeadlineExceededError: Not admitted within admission_timeout_s.
+            EpisodeEndedError: Another thread has called `end` meanwhile.
             OverloadedError, DrainingError: The server takes no episodes at present.
             ServerUnavailableError: It cannot be reached.
         """

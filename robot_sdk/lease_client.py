@@ -17,6 +17,7 @@ from robot_sdk.clock import SYSTEM_CLOCK, Clock, to_ns
 from robot_sdk.episode_calls import EpisodeCalls
 from robot_sdk.errors import (
     DeadlineExceededError,
+    EpisodeEndedError,
     PersistentError,
     RobotSdkError,
     ServerUnavailableError,
@@ -91,6 +92,7 @@ class LeaseClient:
 
         Raises:
             DeadlineExceededError: Not admitted within `timeout_s`.
+            EpisodeEndedError: Another thread has ended the episode meanwhile.
             RobotSdkError: Refused, or the server cannot be reached.
         """
         deadline_s = None if timeout_s is None else self._started_s + timeout_s
@@ -109,6 +111,8 @@ class LeaseClient:
                     raise machine.lost
                 if machine.admitted is not None:
                     return machine.admitted
+                if machine.is_over:
+                    raise EpisodeEndedError("the episode was ended while it waited at the door")
                 told = machine.queued
             if on_queued is not None and told is not None:
                 on_queued(told)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from robot_sdk.client import connect
-from robot_sdk.errors import InvalidArgumentError, PersistentError
+from robot_sdk.errors import EpisodeEndedError, InvalidArgumentError, PersistentError
 from robot_sdk.robot_state import RobotState
 from robot_sdk.testing import FakeServer, FakeTransport
 
@@ -40,3 +41,28 @@ def test_a_state_that_cannot_travel_is_refused_where_it_is_given(fields: dict[st
             episode.update_state(RobotState(**fields))
         episode.end("success")
     assert server.run_requests[-1].end.final_state.control_step == 7
+
+
+def test_an_episode_that_is_ended_by_another_thread_leaves_the_queue() -> None:
+    server = FakeServer(cap=0)
+    with connect("fake:1", transport=FakeTransport(server)) as client:
+        queued = threading.Event()
+        episode = client.episode(task="go", robot_id="r", on_queued=lambda _: queued.set())
+        caught: list[Exception] = []
+
+        def wait_at_the_door() -> None:
+            try:
+                with episode:
+                    pass
+            except EpisodeEndedError as error:
+                caught.append(error)
+
+        waiter = threading.Thread(target=wait_at_the_door, daemon=True)
+        waiter.start()
+        assert queued.wait(10)
+        episode.end("aborted", "no longer wanted")
+        waiter.join(10)
+
+    assert not waiter.is_alive()
+    assert len(caught) == 1
+    assert not server.episodes.waiting
