@@ -65,6 +65,7 @@ def _load(engine: BrainEngine, gauges: EngineGauges) -> fleet_pb2.EngineLoad | N
         pool_blocks=gauges.pool_blocks,
         block_tokens=gauges.block_tokens,
         max_context_tokens=engine.info.max_context_tokens,
+        snapshot_interval_tokens=gauges.snapshot_interval_tokens,
     )
     if load is not None:
         status.MergeFrom(

@@ -147,7 +147,7 @@ class PrefixStatus(_message.Message):
     def __init__(self, window_s: _Optional[float] = ..., turns_in_window: _Optional[int] = ..., full_prefix_hit: _Optional[float] = ..., computed_per_generated: _Optional[float] = ..., baseline_computed_per_generated: _Optional[float] = ..., computed_tokens_per_min: _Optional[float] = ..., generated_tokens_per_min: _Optional[float] = ..., reuse_distance_blocks_p50: _Optional[float] = ..., reuse_distance_blocks_p90: _Optional[float] = ..., working_set_tokens: _Optional[int] = ..., working_set_blocks: _Optional[int] = ..., forecast_blocks: _Optional[int] = ..., learned_capacity_blocks: _Optional[int] = ..., mean_context_tokens: _Optional[float] = ...) -> None: ...
 
 class EngineLoad(_message.Message):
-    __slots__ = ("pool_blocks", "block_tokens", "kv_cache_usage", "requests_running", "requests_waiting", "preemptions_total", "prompt_tokens_total", "cached_tokens_total", "generated_tokens_total", "max_context_tokens")
+    __slots__ = ("pool_blocks", "block_tokens", "kv_cache_usage", "requests_running", "requests_waiting", "preemptions_total", "prompt_tokens_total", "cached_tokens_total", "generated_tokens_total", "max_context_tokens", "snapshot_interval_tokens")
     POOL_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     BLOCK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     KV_CACHE_USAGE_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +158,7 @@ class EngineLoad(_message.Message):
     CACHED_TOKENS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     GENERATED_TOKENS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     MAX_CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_INTERVAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
     pool_blocks: int
     block_tokens: int
     kv_cache_usage: float
@@ -168,7 +169,8 @@ class EngineLoad(_message.Message):
     cached_tokens_total: int
     generated_tokens_total: int
     max_context_tokens: int
-    def __init__(self, pool_blocks: _Optional[int] = ..., block_tokens: _Optional[int] = ..., kv_cache_usage: _Optional[float] = ..., requests_running: _Optional[int] = ..., requests_waiting: _Optional[int] = ..., preemptions_total: _Optional[int] = ..., prompt_tokens_total: _Optional[int] = ..., cached_tokens_total: _Optional[int] = ..., generated_tokens_total: _Optional[int] = ..., max_context_tokens: _Optional[int] = ...) -> None: ...
+    snapshot_interval_tokens: int
+    def __init__(self, pool_blocks: _Optional[int] = ..., block_tokens: _Optional[int] = ..., kv_cache_usage: _Optional[float] = ..., requests_running: _Optional[int] = ..., requests_waiting: _Optional[int] = ..., preemptions_total: _Optional[int] = ..., prompt_tokens_total: _Optional[int] = ..., cached_tokens_total: _Optional[int] = ..., generated_tokens_total: _Optional[int] = ..., max_context_tokens: _Optional[int] = ..., snapshot_interval_tokens: _Optional[int] = ...) -> None: ...
 
 class Alert(_message.Message):
     __slots__ = ("name", "evidence", "advice", "age_s")
