@@ -75,9 +75,7 @@ def run(args: argparse.Namespace) -> int:
         return action(args)
     except RobotSdkError as error:
         print(f"error: {error}", file=sys.stderr)
-    except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-    return 2
+        return 2
 
 
 def _generate(args: argparse.Namespace) -> int:
@@ -144,7 +142,11 @@ def _show(args: argparse.Namespace) -> int:
                 f"turns, peak {medians['peak_context_tokens']['p50']:,.0f} tokens"
             )
     if args.png is not None:
-        _draw(traces, args.png)
+        try:
+            _draw(traces, args.png)
+        except OSError as error:
+            print(f"error: --png: cannot write {args.png}: {error.strerror}", file=sys.stderr)
+            return 2
         print(f"wrote {args.png}", file=sys.stderr)
     return 0
 
@@ -171,14 +173,16 @@ def _draw(traces: Sequence[EpisodeTrace], path: Path) -> None:
     figure, (growth, gaps) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
     draw_growth(growth, traces)
     draw_gaps(gaps, traces)
-    try:
-        figure.savefig(path, dpi=120, format="png")
-    finally:
-        plt.close(figure)
+    figure.savefig(path, dpi=120, format="png")
+    plt.close(figure)
 
 
 def _write(path: Path, traces: Sequence[EpisodeTrace]) -> int:
-    write_traces(path, traces)
+    try:
+        write_traces(path, traces)
+    except OSError as error:
+        print(f"error: --out: cannot write {path}: {error.strerror}", file=sys.stderr)
+        return 2
     print(f"wrote {path}: {len(traces)} episodes, {sum(len(t.turns) for t in traces)} turns")
     return 0
 
