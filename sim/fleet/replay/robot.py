@@ -236,10 +236,7 @@ class TraceTime:
     ) -> None:
         """See `RobotTime`."""
         del robot
-        wall_s = trace.turns[turn_index].wall_gap_s
-        gap_s = trace.env_gap_s(turn_index)
-        if self._uses_wall and wall_s is not None:
-            gap_s = wall_s
+        gap_s = trace.gap_s(turn_index, self._uses_wall)
         self._loop.at(self._loop.clock.now_s() + gap_s, on_done)
 
 

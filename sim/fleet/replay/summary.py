@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from server.core.admission import AdmissionPolicy, AimdAdmission
+from sim.fleet.action_time import ActionTime
 from sim.fleet.replay.result import ReplayResult, Window
 from sim.fleet.replay.tally import Tally
 from sim.fleet.statistics import first_low_hit_s, jain_index, quantiles
@@ -12,7 +13,7 @@ from sim.fleet.statistics import first_low_hit_s, jain_index, quantiles
 
 def summarise(
     tally: Tally,
-    policy: AdmissionPolicy,
+    policy: AdmissionPolicy | None,
     *,
     seed: int,
     engine_version: str,
@@ -20,7 +21,11 @@ def summarise(
     is_partial: bool,
     wall_s: float,
 ) -> ReplayResult:
-    """The result of a run that ended at `duration_s`."""
+    """The result of a run that ended at `duration_s`.
+
+    Args:
+        policy: Whose controls are counted; None: it is out of reach, in a running server.
+    """
     total, windows = tally.total, tally.windows(duration_s)
     per_min = 60.0 / duration_s if duration_s else 0.0
     episodes = tuple(tally.episodes_by_robot[robot] for robot in sorted(tally.episodes_by_robot))
@@ -45,12 +50,19 @@ def summarise(
         door_wait_s=quantiles(tally.door_waits_s),
         windows=windows,
         controls=_controls(policy, tally),
-        starved_fraction_worst=None,
+        starved_fraction_worst=None if action is None else action.worst_starved_fraction,
         is_partial=is_partial,
         wall_s=wall_s,
         episode_times=tuple(episode.times() for episode in tally.episodes),
         warnings=(),
+        starved_fraction=None if action is None else action.starved_fraction,
+        policy_share=None if action is None else _policy_share(action, tally, duration_s),
     )
+
+
+def _policy_share(action: ActionTime, tally: Tally, duration_s: float) -> float:
+    inside_s = tally.mean_active * duration_s
+    return action.open_s / inside_s if inside_s else 0.0
 
 
 def _lowest_hit(windows: Sequence[Window], warm_up_s: float) -> float | None:
@@ -58,7 +70,9 @@ def _lowest_hit(windows: Sequence[Window], warm_up_s: float) -> float | None:
     return min((hit for hit in hits if hit is not None), default=None)
 
 
-def _controls(policy: AdmissionPolicy, tally: Tally) -> dict[str, int]:
+def _controls(policy: AdmissionPolicy | None, tally: Tally) -> dict[str, int]:
+    if policy is None:
+        return {}
     controls = {"held_turns": len(tally.held_turns)}
     if isinstance(policy, AimdAdmission):
         controls |= {

@@ -74,3 +74,12 @@ class EpisodeTrace:
     def env_gap_s(self, turn_index: int) -> float:
         """Robot's own time between a turn and the next."""
         return self.turns[turn_index].env_steps / self.control_hz
+
+    def gap_s(self, turn_index: int, uses_wall: bool) -> float:
+        """What is waited for between a turn and the next: the robot's own time, or the recorded
+        wall clock where the trace has one.
+        """
+        wall_gap_s = self.turns[turn_index].wall_gap_s
+        if uses_wall and wall_gap_s is not None:
+            return wall_gap_s
+        return self.env_gap_s(turn_index)
