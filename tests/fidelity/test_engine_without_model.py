@@ -1,4 +1,4 @@
-"""The engine without a model decides as vLLM's scheduler does that sees every turn in every step."""
+"""The engine without a model decides as vLLM does that sees every turn in every step."""
 
 from __future__ import annotations
 
