@@ -122,7 +122,12 @@ def _draw(
     if recorded:
         panels.append((f"{RECORDED}: {len(recorded)} episodes of {SUITE}", recorded))
     figure, all_axes = plt.subplots(
-        1, len(panels), figsize=(7 * len(panels), 4.5), layout="constrained", squeeze=False
+        1,
+        len(panels),
+        figsize=(7 * len(panels), 4.5),
+        layout="constrained",
+        squeeze=False,
+        sharex=True,
     )
     for axes, (title, traces) in zip(all_axes[0], panels, strict=True):
         draw_gaps(axes, traces)
