@@ -171,6 +171,11 @@ def _add_action(group: argparse._ArgumentGroup) -> None:
         default=defaults.discipline,
         help="default: %(default)s",
     )
+    group.add_argument(
+        "--whole-gap",
+        action="store_true",
+        help="policies make all control steps of a trace, not only those of its chunks",
+    )
 
 
 def _tokens_or_none(text: str) -> int | None:
@@ -192,7 +197,9 @@ def settings_of(args: argparse.Namespace) -> ReplaySettings:
     if args.host_blocks is not None:
         offload = OffloadChoice(args.host_blocks, args.host_gigabytes_per_s, args.block_megabytes)
     if args.action_gpus is not None:
-        action = ActionChoice(args.action_gpus, args.control_hz, args.discipline)
+        action = ActionChoice(
+            args.action_gpus, args.control_hz, args.discipline, whole_gap=args.whole_gap
+        )
     return ReplaySettings(
         fleet=_fleet(args.robots, args.fleet),
         admission=AdmissionChoice(args.policy, policy_settings(args.set), args.told_pool_share),

@@ -117,16 +117,19 @@ class FleetOutcome:
 class FleetRun:
     """One simulation; the same seed gives the same outcome.
 
+    Args:
+        loop: Of a larger simulation that this one is part of; None: one of its own.
+
     Attributes:
         loop: Its virtual time.
         tier: The server's end.
         robots: The robots that have joined so far, by number; those of the plan by their index.
     """
 
-    def __init__(self, fleet: Fleet, seed: int = 0) -> None:
+    def __init__(self, fleet: Fleet, seed: int = 0, loop: EventLoop | None = None) -> None:
         self._fleet = fleet
         self._chance = random.Random(seed)
-        self.loop = EventLoop()
+        self.loop = EventLoop() if loop is None else loop
         self._discipline: Discipline = DISCIPLINES[fleet.discipline]
         batcher = self._discipline.make_batcher(
             fleet.table, fleet.max_batch, fleet.num_gpus, fleet.margin_s
@@ -137,7 +140,7 @@ class FleetRun:
         self.robots: dict[int, FleetRobot] = {}
         for number, plan in enumerate(fleet.robots):
             offset_s = self._chance.random() * fleet.join_spread_s
-            self.loop.at(plan.joins_s + offset_s, partial(self.join, number, plan))
+            self.loop.at(plan.joins_s + offset_s, partial(self._join, number, plan))
 
     def run(self) -> FleetOutcome:
         """To the end of the fleet's duration."""
@@ -154,7 +157,7 @@ class FleetRun:
         network, chance = self._fleet.network, self._chance
         return FleetStream(number, spec, self.loop, network, chance, self.tier.submit, answer)
 
-    def join(self, number: int, plan: RobotPlan) -> None:
+    def join(self, number: int, plan: RobotPlan) -> FleetRobot:
         """A robot opens its policy stream now."""
         fleet, loop = self._fleet, self.loop
         spec = plain_spec(
@@ -167,6 +170,14 @@ class FleetRun:
         loop.at(asked_s, lambda: self._open(robot, answered_s))
         if plan.leaves_s is not None:
             loop.at(plan.leaves_s, lambda: self._leave(robot))
+        return robot
+
+    def _join(self, number: int, plan: RobotPlan) -> None:
+        self.join(number, plan)
+
+    def leave(self, number: int) -> None:
+        """A robot closes its policy stream now; it is forgotten."""
+        self._leave(self.robots.pop(number))
 
     def open(self, stream: FleetStream, answered_s: float) -> float | None:
         """The server opens a stream; its robot has the answer at `answered_s`.

@@ -15,6 +15,7 @@ from server.capacity.engine import library as vllm_library
 from server.capacity.engine.library import Library
 from server.core.admission import AdmissionPolicy
 from server.core.residency import EngineGauges
+from sim.fleet.action_time import ActionTime
 from sim.fleet.brain import cost_table
 from sim.fleet.brain.brain_tier import BrainTier
 from sim.fleet.event_loop import EventLoop
@@ -22,7 +23,7 @@ from sim.fleet.replay.checks import MOST_ROBOTS, check_settings, check_traces, e
 from sim.fleet.replay.door import VirtualDoor
 from sim.fleet.replay.policies import make_policy
 from sim.fleet.replay.result import ReplayResult
-from sim.fleet.replay.robot import Brain, FleetParts, TraceTime, VirtualRobot
+from sim.fleet.replay.robot import Brain, FleetParts, RobotTime, TraceTime, VirtualRobot
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.replay.summary import summarise
 from sim.fleet.replay.tally import Tally
@@ -72,7 +73,7 @@ def run(
     cost = cost_table.load(settings.cost)
     loop = EventLoop()
     brain = BrainTier(loop, SchedulerOnlyEngine(engine, library), cost)
-    fleet = FleetReplay(settings, loop, brain, policy, order)
+    fleet = FleetReplay(settings, loop, brain, policy, order, seed)
     started_s = SYSTEM_CLOCK.now_s()
     is_partial = fleet.run(on_progress)
     wall_s = SYSTEM_CLOCK.now_s() - started_s
@@ -106,6 +107,7 @@ class FleetReplay:
     Args:
         brain: Serves the turns; on `loop`.
         traces: Endless.
+        seed: Of an action tier's chance.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class FleetReplay:
         brain: Brain,
         policy: AdmissionPolicy,
         traces: Iterator[EpisodeTrace],
+        seed: int = 0,
     ) -> None:
         self._settings = settings
         self._loop = loop
@@ -122,11 +125,17 @@ class FleetReplay:
         self._policy = policy
         self._tally = Tally(settings.warm_up_s)
         self.door = VirtualDoor(loop, policy, self._told_gauges, max_waiting=MOST_ROBOTS)
+        uses_wall = settings.workload.gap == "wall"
+        robot_time: RobotTime = TraceTime(loop, uses_wall)
+        self._action: ActionTime | None = None
+        if settings.action is not None:
+            self._action = ActionTime(loop, settings.action, robot_time, seed, uses_wall)
+            robot_time = self._action
         self._parts = FleetParts(
             loop=loop,
             door=self.door,
             brain=brain,
-            robot_time=TraceTime(loop, settings.workload.gap == "wall"),
+            robot_time=robot_time,
             tally=self._tally,
             traces=traces,
             block_tokens=settings.engine.block_tokens,
@@ -165,6 +174,7 @@ class FleetReplay:
             duration_s=self._loop.clock.now_s(),
             is_partial=is_partial,
             wall_s=wall_s,
+            action=self._action,
         )
 
     def _is_over(self) -> bool:

@@ -75,6 +75,8 @@ class ReplayResult:
         controls: Counts of a policy's own controls by action ("raise", "lower", ...), and of turns
             that it let wait ("held_turns").
         starved_fraction_worst: Of the robot that starved most; None without an action tier.
+        starved_fraction: Of all robots' ticks; likewise.
+        policy_share: Part of the time of robots inside in which their policy ran; likewise.
         is_partial: The run was interrupted.
         wall_s: Wall time that it took.
         episode_times: Every admitted episode, in order of admission.
@@ -106,6 +108,8 @@ class ReplayResult:
     wall_s: float
     episode_times: tuple[EpisodeTimes, ...] = ()
     warnings: tuple[str, ...] = ()
+    starved_fraction: float | None = None
+    policy_share: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -91,6 +91,7 @@ class ActionChoice:
     Attributes:
         discipline: Name from sim.fleet.disciplines.
         horizon, executed_steps: Of a chunk.
+        whole_gap: A policy makes all control steps of a trace, not only those of its `chunks`.
     """
 
     num_gpus: int = 1
@@ -98,6 +99,7 @@ class ActionChoice:
     discipline: str = "paced"
     horizon: int = 10
     executed_steps: int = 5
+    whole_gap: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,19 @@ def summarise(
     duration_s: float,
     is_partial: bool,
     wall_s: float,
+    action: ActionTime | None = None,
 ) -> ReplayResult:
     """The result of a run that ended at `duration_s`.
 
     Args:
+        tally: What was counted.
         policy: Whose controls are counted; None: it is out of reach, in a running server.
+        seed: See `ReplayResult`, also for the four that follow.
+        engine_version: vLLM's.
+        duration_s: Virtual seconds.
+        is_partial: It was interrupted.
+        wall_s: What it took.
+        action: The action tier; None: there was none.
     """
     total, windows = tally.total, tally.windows(duration_s)
     per_min = 60.0 / duration_s if duration_s else 0.0

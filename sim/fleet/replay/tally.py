@@ -46,6 +46,7 @@ class _Gauges:
     running: float = 0.0
     waiting: float = 0.0
     usage: float = 0.0
+    active: float = 0.0
     num_active: int = 0
     num_at_door: int = 0
     working_set_share: float = 0.0
@@ -142,8 +143,16 @@ class Tally:
         gauges.running += engine.requests_running or 0
         gauges.waiting += engine.requests_waiting or 0
         gauges.usage += engine.kv_cache_usage or 0.0
+        gauges.active += num_active
         gauges.num_active, gauges.num_at_door = num_active, num_at_door
         gauges.working_set_share, gauges.cap = working_set_share, cap
+
+    @property
+    def mean_active(self) -> float:
+        """Episodes inside, over all looks; 0 without one."""
+        looks = sum(gauges.num_looks for gauges in self._gauges.values())
+        active = sum(gauges.active for gauges in self._gauges.values())
+        return active / looks if looks else 0.0
 
     def windows(self, end_s: float) -> tuple[Window, ...]:
         """All windows up to the end of the run; the last one may be cut short."""

@@ -6,7 +6,7 @@ import pytest
 
 from server.core.admission import AdmissionPolicy, FleetView, StaticCapAdmission
 from server.core.admission.interface import AdmissionDecision
-from sim.fleet.replay.settings import AdmissionChoice, FleetPoint, ReplaySettings
+from sim.fleet.replay.settings import ActionChoice, AdmissionChoice, FleetPoint, ReplaySettings
 from tests.unit.sim.fleet.replay.conftest import ENGINE, Played, trace
 
 # An episode of `trace()`: three turns of 1 s with 1 s between them, so 5 s.
@@ -197,3 +197,16 @@ def test_equal_settings_and_seeds_give_equal_results() -> None:
     settings = sustained(5, 300.0)
     results = [Played(settings, policy=StaticCapAdmission(3)).result for _ in range(2)]
     assert results[0] == results[1]
+
+
+def test_policies_run_on_an_action_tier_beside_the_brain() -> None:
+    traces = [trace(chunks=2, env_steps=20)]
+    beside = Played(sustained(1, action=ActionChoice()), traces).result
+    alone = Played(sustained(1), traces).result
+    assert beside.starved_fraction_worst == 0.0
+    assert beside.starved_fraction == 0.0
+    # Twice in an episode of some 5 s, 10 steps at 20 Hz after the first chunk's 160 ms.
+    assert beside.policy_share == pytest.approx(2 * 0.66 / 5.3, abs=0.05)
+    assert 0.9 * alone.episodes_completed <= beside.episodes_completed < alone.episodes_completed
+    assert alone.starved_fraction_worst is None
+    assert alone.policy_share is None
