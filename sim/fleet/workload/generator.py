@@ -44,7 +44,7 @@ _MOST_DRAWS = 20
 def generate(seed: int = 0) -> tuple[EpisodeTrace, ...]:
     """80 episodes: suites in the study's order, their tasks in order, two seeds a task.
 
-    Contexts are drawn until all figures hold, which about one draw in three does.
+    Contexts are drawn until all figures hold, which about one draw in five does.
 
     Raises:
         ValueError: The seed is negative.
