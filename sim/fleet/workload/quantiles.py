@@ -74,12 +74,18 @@ def two_sided(median: float, total: float, lower_sigma: float, num: int) -> Floa
 
 
 def whole(values: FloatArray, total: int, least: int) -> npt.NDArray[np.int64]:
-    """Ascending values as whole numbers with a sum; what rounding leaves over goes to the top."""
+    """Ascending values as whole numbers with a sum; what rounding leaves over goes to the top.
+
+    Raises:
+        ValueError: So many values of `least` and more have no such sum.
+    """
+    if total < least * len(values):
+        raise ValueError(f"{len(values)} values of at least {least} do not add up to {total}")
     rounded = np.maximum(np.rint(values), least).astype(np.int64)
-    position = len(rounded) - 1
-    while rounded.sum() != total:
-        rounded[position] += 1 if rounded.sum() < total else -1
-        position = position - 1 if position > len(rounded) * 3 // 4 else len(rounded) - 1
+    while (missing := total - int(rounded.sum())) != 0:
+        may_change = np.flatnonzero(rounded > least) if missing < 0 else np.arange(len(rounded))
+        changed = may_change[-min(abs(missing), max(1, len(may_change) // 4)) :]
+        rounded[changed] += np.sign(missing)
     return np.sort(rounded)
 
 

@@ -18,6 +18,7 @@ from robot_sdk.telemetry import attributes as attr
 from robot_sdk.trace import SpanRecord, join, read_folder
 from robot_sdk.trace.join import EpisodeTrace as EpisodeSpans
 from robot_sdk.trace.report import Interval, answered, episode_clocks
+from sim.fleet.workload.json_fields import MAX_TEXT_CHARS
 from sim.fleet.workload.trace import EpisodeTrace, TurnTrace
 
 _OUTCOMES = {"success": True, "failure": False}
@@ -88,9 +89,9 @@ def _trace(episode: EpisodeSpans) -> EpisodeTrace:
         context = kept + turn.new_tokens + turn.output_tokens
     return EpisodeTrace(
         trace_id=episode.id,
-        task_family=root.text(attr.TASK_FAMILY) or root.text(attr.SUITE) or "unknown",
+        task_family=_one_line(root.text(attr.TASK_FAMILY) or root.text(attr.SUITE)) or "unknown",
         turns=tuple(turns),
-        task=root.text(attr.TASK) or "",
+        task=_one_line(root.text(attr.TASK)),
         control_hz=episode.control_hz,
         success=_OUTCOMES.get(root.text(attr.OUTCOME) or ""),
         source="recorded",
@@ -173,3 +174,9 @@ def _tool_steps(episode: EpisodeSpans, turn_id: str | None) -> int:
 
 def _name(span: SpanRecord) -> str:
     return f"turn {span.integer(attr.TURN_INDEX)}"
+
+
+def _one_line(text: str | None) -> str:
+    """A task may be told in several lines, and in more words than a trace needs."""
+    words = " ".join((text or "").split())
+    return "".join(char for char in words if char.isprintable())[:MAX_TEXT_CHARS]

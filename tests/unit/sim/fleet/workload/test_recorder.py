@@ -12,7 +12,7 @@ from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.messages import TokenUsage
 from robot_sdk.telemetry import attributes as attr
 from robot_sdk.telemetry import spans
-from sim.fleet.workload.recorder import record
+from sim.fleet.workload.recorder import Recording, record
 from sim.fleet.workload.trace import TurnTrace
 from sim.fleet.workload.trace_file import read_traces, write_traces
 
@@ -42,13 +42,19 @@ class Robot:
         self.clock = VirtualClock(50.0)
         self.telemetry = telemetry.start("robot-0", folder, clock=self.clock)
 
-    def episode(self, *turns: Turn, outcome: str = "success", ends: bool = True) -> None:
+    def episode(
+        self,
+        *turns: Turn,
+        outcome: str = "success",
+        ends: bool = True,
+        task: str = "pick up the milk",
+    ) -> None:
         episode = self.telemetry.start_span(
             attr.SPAN_EPISODE,
             attributes=spans.episode(
                 robot_id="robot-0",
                 episode_id="ep",
-                task="pick up the milk",
+                task=task,
                 suite="libero_object_swap",
                 control_hz=20.0,
             ),
@@ -96,7 +102,7 @@ def robot(tmp_path: Path) -> Iterator[Robot]:
     writer.telemetry.shutdown()
 
 
-def _record(robot: Robot, folder: Path):
+def _record(robot: Robot, folder: Path) -> Recording:
     robot.telemetry.shutdown()
     return record(folder)
 
@@ -129,6 +135,13 @@ def test_what_was_recorded_is_a_trace_file(robot: Robot, tmp_path: Path) -> None
     traces = _record(robot, tmp_path).traces
     write_traces(tmp_path / "t.jsonl", traces)
     assert read_traces(tmp_path / "t.jsonl") == traces
+
+
+def test_a_task_of_several_lines_becomes_one(robot: Robot, tmp_path: Path) -> None:
+    robot.episode(Turn(_usage(100)), task="pick up\n\tthe milk\x07 " + 3000 * "now ")
+    traces = _record(robot, tmp_path).traces
+    assert traces[0].task.startswith("pick up the milk now now")
+    write_traces(tmp_path / "t.jsonl", traces)
 
 
 def test_a_shorter_prompt_keeps_what_is_left_of_it(robot: Robot, tmp_path: Path) -> None:
