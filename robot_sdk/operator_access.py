@@ -55,7 +55,7 @@ def open_fleet(target: str, arguments: argparse.Namespace) -> Iterator[Fleet]:
         RobotSdkError: The server cannot be reached or refuses; also made of what a call in the
             block raises.
     """
-    with connect_fleet(target, _tls(arguments), _read_token(arguments.token_file)) as fleet:
+    with connect_fleet(target, tls_of(arguments), token_of(arguments)) as fleet:
         yield fleet
 
 
@@ -77,7 +77,12 @@ def connect_fleet(
         raise translate(error, target) from None
 
 
-def _tls(arguments: argparse.Namespace) -> TlsConfig | None:
+def tls_of(arguments: argparse.Namespace) -> TlsConfig | None:
+    """From the arguments of `add_arguments`.
+
+    Raises:
+        InvalidArgumentError: A certificate without its key, or a key without its certificate.
+    """
     certificate, key = arguments.client_certificate_file, arguments.client_key_file
     if (certificate is None) != (key is None):
         raise InvalidArgumentError(
@@ -90,7 +95,13 @@ def _tls(arguments: argparse.Namespace) -> TlsConfig | None:
     return TlsConfig(arguments.ca_file, certificate, key)
 
 
-def _read_token(path: Path | None) -> str | None:
+def token_of(arguments: argparse.Namespace) -> str | None:
+    """From the file that the arguments of `add_arguments` name; None: they name none.
+
+    Raises:
+        InvalidArgumentError: The file cannot be read.
+    """
+    path: Path | None = arguments.token_file
     if path is None:
         return None
     try:

@@ -107,7 +107,7 @@ def test_an_interrupted_run_leaves_what_it_has_marked_as_partial(
     def interrupt(_self: object, _progress: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(replay._ProgressLine, "show", interrupt)
+    monkeypatch.setattr(replay.ProgressLine, "show", interrupt)
     file = tmp_path / "result.json"
     words = ("--robots", "3", "--seeds", "99", "--processes", "1", "--json", str(file))
     assert replay.run(arguments(*words)) == 130

@@ -1,0 +1,1 @@
+"""The replay's traces against a running server, over gRPC, in real time."""
