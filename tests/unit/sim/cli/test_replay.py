@@ -104,7 +104,7 @@ def test_a_run_that_fails_is_told_and_what_was_run_is_shown(
 def test_an_interrupted_run_leaves_what_it_has_marked_as_partial(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_self: object, _progress: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(replay.ProgressLine, "show", interrupt)
