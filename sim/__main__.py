@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 try:
-    from sim.cli import demo, pacing, paper, replay, run, workload
+    from sim.cli import demo, fit_cost, pacing, paper, replay, run, workload
 except ModuleNotFoundError as missing:
     sys.exit(f'error: {missing.name} is not installed; run: pip install -e ".[sim,server]"')
 
@@ -54,6 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             epilog=workload.EXIT_CODES,
         )
     )
+    fit_cost.add_arguments(
+        commands.add_parser(
+            "fit-cost",
+            help="a cost table for the replay from measured latencies of single turns",
+            allow_abbrev=False,
+            epilog=fit_cost.EXIT_CODES,
+        )
+    )
     args = parser.parse_args(arguments)
     if args.command == "run":
         return run.run(args)
@@ -61,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return pacing.run(args)
     if args.command == "paper":
         return paper.run(args)
+    if args.command == "fit-cost":
+        return fit_cost.run(args)
     if args.command == "replay":
         return replay.run(args)
     if args.command == "workload":

@@ -1,0 +1,98 @@
+"""`python -m sim fit-cost`: a cost table for the replay from measured latencies of single turns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+from robot_sdk.errors import InvalidArgumentError
+from sim.cli.output import why_unusable
+from sim.fleet.brain import cost_table, fit, latencies
+
+EXIT_CODES = (
+    "exit codes: 0 the table was written; 2 wrong arguments, or a table that cannot be fitted."
+)
+#: See sim.fleet.brain.fit.
+_USUAL_SHARE = 0.85
+_USUAL_WHY = (
+    "chosen, not in a latency table: at 0.85 the study's sustained fleets N20, N48_K12, N48_K16 and "
+    "N48_K20 come out within 1% (requests/s, vLLM 0.17.1, tasks in suite order, one seed), at 0.7 "
+    "4 to 5% too fast. Reading the keys and values of 16 attention layers (4 heads of 256, 2 bytes, "
+    "over 4 GPUs) at 3.35 TB/s would be 0.46"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `fit-cost`."""
+    parser.add_argument(
+        "table",
+        type=Path,
+        help="latencies as measured; the study's are "
+        "sim/fleet/brain/tables/measured/h800-tp4-qwen3.6-27b.json",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="file for the cost table")
+    parser.add_argument(
+        "--batched-decode-share",
+        type=float,
+        default=_USUAL_SHARE,
+        metavar="SHARE",
+        help="what a second turn adds to a decode step, of what a turn alone takes for its "
+        "context; a latency table does not tell; default: %(default)s, which fits the study's "
+        "fleets",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit and write; prints what is measured, what is fitted and how well it fits."""
+    try:
+        share = args.batched_decode_share
+        if not (math.isfinite(share) and 0 <= share <= 1):
+            raise InvalidArgumentError(
+                "out of range", field="--batched-decode-share", value=share, allowed=("0 to 1",)
+            )
+        problem = why_unusable(args.out.absolute().parent)
+        if problem is not None or args.out.is_dir():
+            raise InvalidArgumentError(problem or "a folder", field="--out", value=args.out)
+        table = latencies.read(args.table)
+        cost = fit.rounded(fit.fit(table, share))
+    except InvalidArgumentError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    why = _USUAL_WHY if share == _USUAL_SHARE else "chosen by whoever fitted this table"
+    command = "python -m sim fit-cost " + args.table.name
+    if share != _USUAL_SHARE:
+        command += f" --batched-decode-share {share:g}"
+    content = fit.cost_table(table, cost, {"batched_decode_share": why}, command)
+    args.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    cost_table.load(args.out)
+    _show(table, content)
+    print(f"wrote {args.out}")
+    return 0
+
+
+def _show(table: latencies.BrainLatencies, content: dict[str, object]) -> None:
+    print(f"measured: {table.model} on {table.device} ({table.source})")
+    print("fitted here:")
+    constants, chosen = content["constants"], content["chosen"]
+    assert isinstance(constants, dict)
+    assert isinstance(chosen, dict)
+    for name, value in constants.items():
+        note = f"  ({chosen[name]})" if name in chosen else ""
+        print(f"  {name:24} {value:.5g}{note}")
+    print(f"{'context':>9}" + "".join(f"{name:>26}" for name in latencies.COLUMNS))
+    print(f"{'':9}" + f"{'measured  fitted  apart':>26}" * len(latencies.COLUMNS))
+    rows = content["residuals"]
+    assert isinstance(rows, list)
+    by_place = {(row["context_tokens"], row["column"]): row for row in rows}
+    for context in table.context_tokens:
+        cells = [by_place[context, name] for name in latencies.COLUMNS]
+        print(
+            f"{context:9,}"
+            + "".join(
+                f"{cell['measured_s']:11.2f}{cell['fitted_s']:8.2f}{100 * cell['residual']:+6.1f}%"
+                for cell in cells
+            )
+        )
