@@ -18,10 +18,10 @@ EXIT_CODES = (
 #: See sim.fleet.brain.fit.
 _USUAL_SHARE = 0.85
 _USUAL_WHY = (
-    "chosen, not in a latency table: at 0.85 the study's sustained fleets N20, N48_K12, N48_K16 and "
-    "N48_K20 come out within 1% (requests/s, vLLM 0.17.1, tasks in suite order, one seed), at 0.7 "
-    "4 to 5% too fast. Reading the keys and values of 16 attention layers (4 heads of 256, 2 bytes, "
-    "over 4 GPUs) at 3.35 TB/s would be 0.46"
+    "chosen, not in a latency table: at 0.85 the study's sustained fleets N20, N32_K16, N48_K12, "
+    "N48_K16 and N48_K20 come out within 1% (requests/s, vLLM 0.17.1, tasks in suite order, one "
+    "seed), at 0.7 they are 4 to 5% too fast. Reading the keys and values of 16 attention layers "
+    "(4 heads of 256, 2 bytes, over 4 GPUs) at 3.35 TB/s would be 0.46"
 )
 
 
