@@ -327,6 +327,9 @@ def _settings(workplace: Workplace) -> dict[str, Any]:
     }
 
 
+_REFERENCE = {"color": "grey", "linestyle": "--", "linewidth": 1.0, "label": "no delay at all"}
+
+
 def _draw(
     workplace: Workplace,
     file: str,
@@ -346,9 +349,16 @@ def _draw(
         sizes = [c.robots + 0.15 * offset for c in line]
         starved = [100 * outcomes[c.name].starved_share for c in line]
         chunk_time.plot(sizes, starved, marker="Do"[offset], label=f"{words}: starved ticks")
+    at_once = outcomes["no_delay"]
+    for axis in (success, chunk_success):
+        axis.axhline(100 * at_once.success_share, **_REFERENCE)
+    if at_once.success_s[1] is not None:
+        time.axhline(at_once.success_s[1], **_REFERENCE)
     for axis in (success, time):
+        axis.set_xticks(sorted({c.robots for c in conditions if c.admission}))
         axis.set_xlabel("robots in the fleet (one brain of four H800, pool of 4,270 blocks)")
     for axis in (chunk_success, chunk_time):
+        axis.set_xticks(sorted({c.robots for c in conditions if not c.admission}))
         axis.set_xlabel("robots that run the policy at 20 Hz on one GPU (brain answers at once)")
     for axis in (success, chunk_success):
         axis.set_ylim(-3, 103)
@@ -365,7 +375,7 @@ def _draw(
         axis.legend(fontsize=8)
     episodes = min(found.episodes for found in outcomes.values())
     figure.suptitle(
-        f"Closed loop: {SUITE}, flow policy and rule-based planner, {episodes} episodes a point"
+        f"Closed loop: {SUITE}, flow policy and rule-based planner; episodes a point: {episodes}"
     )
     figure.savefig(workplace.folder / file, dpi=120)
     plt.close(figure)
