@@ -15,6 +15,7 @@ from server.capacity.engine import (
 )
 from server.core.residency.engine_gauges import EngineGauges
 from sim.fleet.brain.cost_model import CostModel
+from sim.fleet.brain.offload import HostMemory
 from sim.fleet.event_loop import EventLoop
 
 
@@ -56,12 +57,22 @@ class BrainTier:
     Decode steps are planned together as far as nothing can happen between them. They are taken at
     their end, which an arrival moves to the end of the step that runs: then it is as if each had
     been taken by itself (tests/fidelity compares).
+
+    Args:
+        host: Where evicted prefixes go; None: they are lost.
     """
 
-    def __init__(self, loop: EventLoop, engine: SchedulerOnlyEngine, cost: CostModel) -> None:
+    def __init__(
+        self,
+        loop: EventLoop,
+        engine: SchedulerOnlyEngine,
+        cost: CostModel,
+        host: HostMemory | None = None,
+    ) -> None:
         self._loop = loop
         self._engine = engine
         self._cost = cost
+        self._host = host
         self._inside: dict[str, _Inside] = {}
         self._is_stepping = False
         self._ahead: _Ahead | None = None
@@ -121,11 +132,25 @@ class BrainTier:
         stretch = self._engine.decode_stretch()
         if stretch is None or stretch.num_steps == 1:
             step = self._engine.step()
-            ends_s = now_s + self._cost.step_time_s(step.scheduled)
-            self._loop.at(ends_s, lambda: self._end(step))
+            self._loop.at(now_s + self._step_time_s(step), lambda: self._end(step))
             return
         self._ahead = ahead = _Ahead(now_s, stretch)
         self._loop.at(self._ends_s(ahead, stretch.num_steps), lambda: self._take(ahead))
+
+    def _step_time_s(self, step: Step) -> float:
+        if self._host is None:
+            return self._cost.step_time_s(step.scheduled)
+        cached_tokens: dict[str, int] = {}
+        for piece in step.scheduled:
+            if piece.is_prefill:
+                cached_tokens.setdefault(piece.name, piece.start)
+        for name in step.started:
+            self._host.start(self._inside[name].turn, cached_tokens[name])
+        computed, num_loaded = self._host.split(step.scheduled)
+        computed_s = self._cost.step_time_s(computed)
+        if not num_loaded:
+            return computed_s
+        return max(computed_s, self._host.copy_s(num_loaded, self._loop.clock.now_s()))
 
     def _ends_s(self, ahead: _Ahead, num_steps: int) -> float:
         return ahead.begins_s + self._cost.stretch_time_s(ahead.stretch.positions, num_steps)
@@ -157,8 +182,16 @@ class BrainTier:
                 inside = self._inside[piece.name]
                 if inside.first_token_s is None and piece.end >= inside.turn.num_prompt_tokens:
                     inside.first_token_s = now_s
-        for finished in step.finished:
-            inside = self._inside.pop(finished.name)
+        for ended in step.finished:
+            inside = self._inside.pop(ended.name)
+            finished = ended if self._host is None else self._with_host(ended, inside.turn)
             first_token_s = now_s if inside.first_token_s is None else inside.first_token_s
             inside.on_done(BrainTurn(finished, inside.submitted_s, first_token_s, now_s))
         self._loop.at(now_s, self._begin)
+
+    def _with_host(self, finished: FinishedTurn, turn: Turn) -> FinishedTurn:
+        """Tokens out of host memory count as cached, as vLLM counts those of a connector."""
+        assert self._host is not None
+        cached_tokens = max(finished.cached_tokens, self._host.loaded_tokens(turn))
+        self._host.end(turn, self._loop.clock.now_s())
+        return replace(finished, cached_tokens=cached_tokens)

@@ -18,6 +18,7 @@ from server.core.residency import EngineGauges
 from sim.fleet.action_time import ActionTime
 from sim.fleet.brain import cost_table
 from sim.fleet.brain.brain_tier import BrainTier
+from sim.fleet.brain.offload import HostMemory
 from sim.fleet.event_loop import EventLoop
 from sim.fleet.replay.checks import MOST_ROBOTS, check_settings, check_traces, engine_settings
 from sim.fleet.replay.door import VirtualDoor
@@ -72,7 +73,8 @@ def run(
     policy = make_policy(settings.admission, settings.engine)
     cost = cost_table.load(settings.cost)
     loop = EventLoop()
-    brain = BrainTier(loop, SchedulerOnlyEngine(engine, library), cost)
+    host = None if settings.offload is None else HostMemory(settings.offload, engine.pool)
+    brain = BrainTier(loop, SchedulerOnlyEngine(engine, library), cost, host)
     fleet = FleetReplay(settings, loop, brain, policy, order, seed)
     started_s = SYSTEM_CLOCK.now_s()
     is_partial = fleet.run(on_progress)
