@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from robot_sdk.clock import SYSTEM_CLOCK
@@ -29,21 +30,8 @@ def run(args: argparse.Namespace) -> int:
     first, last = args.sessions
     pools_blocks = tuple(args.pool_blocks or published.POOLS_BLOCKS)
     compared = variants(args.study_engine)
-    sweeps, owners = [], []
-    for is_study_version in (False, True):
-        group = [variant for variant in compared if variant.is_study_version == is_study_version]
-        if group:
-            cells = [
-                (variant, cell)
-                for variant in group
-                for cell in variant.cells(pools_blocks, range(first, last + 1), args.rounds)
-            ]
-            folder = args.study_engine if is_study_version else None
-            sweeps.append(Sweep([cell for _, cell in cells], folder))
-            owners.append([variant for variant, _ in cells])
-    run_sweeps(sweeps, _show_progress)
-    for sweep, variants_of_cells in zip(sweeps, owners, strict=True):
-        _hand_out(sweep, variants_of_cells)
+    sessions = range(first, last + 1)
+    sweep_variants(compared, pools_blocks, sessions, args.rounds, args.study_engine, _show_progress)
     wall_s = SYSTEM_CLOCK.now_s() - started_s
     sys.stdout.write(study_report.render(compared, pools_blocks, wall_s) + "\n")
     if args.study_engine is None:
@@ -54,6 +42,36 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         _write(args.out, compared, pools_blocks, wall_s)
     return 0
+
+
+def sweep_variants(
+    compared: Sequence[Variant],
+    pools_blocks: Sequence[int],
+    sessions: Sequence[int],
+    num_rounds: int,
+    study_folder: Path | None,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    """Run every cell of the variants, each version of vLLM in a process; fills in their outcomes.
+
+    Raises:
+        RobotSdkError: A version is missing or untested, or a cell cannot be run.
+    """
+    sweeps, owners = [], []
+    for is_study_version in (False, True):
+        group = [variant for variant in compared if variant.is_study_version == is_study_version]
+        if group:
+            cells = [
+                (variant, cell)
+                for variant in group
+                for cell in variant.cells(pools_blocks, sessions, num_rounds)
+            ]
+            folder = study_folder if is_study_version else None
+            sweeps.append(Sweep([cell for _, cell in cells], folder))
+            owners.append([variant for variant, _ in cells])
+    run_sweeps(sweeps, on_progress)
+    for sweep, variants_of_cells in zip(sweeps, owners, strict=True):
+        _hand_out(sweep, variants_of_cells)
 
 
 def _hand_out(sweep: Sweep, owners: list[Variant]) -> None:

@@ -101,7 +101,7 @@ class HostMemory:
         return computed, num_blocks
 
     def copy_s(self, num_blocks: int, now_s: float) -> float:
-        """How long from now until so many blocks are copied, after what the link still has to do."""
+        """How long from now until so many blocks are copied, behind what the link has to do."""
         self._link_free_s = max(self._link_free_s, now_s) + num_blocks * self._block_s
         return self._link_free_s - now_s
 

@@ -1,0 +1,118 @@
+"""Where prefixes stop surviving: the study's points, and survival over all that decides it.
+
+The cells are those of `python -m server cliff --engine study`, at the step size that agrees with
+the study; that command also tries others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from server.capacity.cliff import published, study, study_picture
+from server.capacity.cliff.reasons import reasons
+from server.capacity.cliff.variants import STUDY_STEP_TOKENS, Variant, variants
+from sim.paper.case import Case, Picture, Workplace
+from sim.paper.rows import Row
+
+SESSIONS = tuple(range(22, 35))
+#: The study's points.
+QUICK_SESSIONS = (28, 29, 30, 31, 32)
+NUM_ROUNDS = 2
+
+
+def run(workplace: Workplace) -> None:
+    """Leaves cliff.json and cliff.png."""
+    compared = [
+        variant
+        for variant in variants(workplace.study_folder)
+        if variant.step_tokens == STUDY_STEP_TOKENS
+    ]
+    sessions = QUICK_SESSIONS if workplace.quick else SESSIONS
+
+    def tell(done: int, total: int) -> None:
+        if done == total or done * 5 // total > (done - 1) * 5 // total:
+            workplace.say(f"cliff: {done} of {total} cells")
+
+    study.sweep_variants(
+        compared, published.POOLS_BLOCKS, sessions, NUM_ROUNDS, workplace.study_folder, tell
+    )
+    picture = Picture(
+        "cliff.png",
+        "sessions that keep their whole prefix, by pool, warm-up order and snapshots kept",
+        figure=7,
+    )
+    study_picture.draw(compared, published.POOLS_BLOCKS, workplace.folder / picture.file)
+    rows = [*point_rows(compared), *most_rows(compared)]
+    workplace.write_case(
+        "cliff",
+        rows,
+        settings={
+            "sessions": list(sessions),
+            "pools_blocks": list(published.POOLS_BLOCKS),
+            "context_tokens": published.CONTEXT_TOKENS,
+            "new_tokens": published.NEW_TOKENS,
+            "rounds": NUM_ROUNDS,
+            "step_tokens": STUDY_STEP_TOKENS,
+            "vllm": sorted({variant.version for variant in compared}),
+        },
+        pictures=[picture],
+        notes=list(reasons(compared)),
+        outcomes=[
+            {"variant": short_name(variant), **outcome.to_json()}
+            for variant in compared
+            for outcome in variant.outcomes
+        ],
+    )
+
+
+def short_name(variant: Variant) -> str:
+    """A variant without its step, which is the same for all."""
+    return variant.name.split(", steps")[0]
+
+
+def point_rows(compared: Sequence[Variant]) -> list[Row]:
+    """The study's points; its own version of vLLM is held to them."""
+    rows = []
+    for point in published.POINTS:
+        for variant in compared:
+            outcome = variant.at(point.pool_blocks, point.warm_up, point.num_sessions)
+            if outcome is None:
+                continue
+            rows.append(
+                Row(
+                    point.row,
+                    "survival",
+                    "share",
+                    point.survival,
+                    outcome.survival,
+                    variant=short_name(variant),
+                    note=f"{outcome.kept} of {point.num_sessions} sessions kept their prefix",
+                    within=0.0 if variant.is_study_version else None,
+                )
+            )
+    return rows
+
+
+def most_rows(compared: Sequence[Variant]) -> list[Row]:
+    """Most sessions that all keep their prefix, for each pool and order."""
+    rows = []
+    for pool_blocks in published.POOLS_BLOCKS:
+        for warm_up in ("batch", "sequential"):
+            for variant in compared:
+                most = variant.most_kept(pool_blocks, warm_up)
+                rows.append(
+                    Row(
+                        f"{pool_blocks}_{warm_up}_warm",
+                        "most_sessions_kept",
+                        "sessions",
+                        None,
+                        None if most is None else float(most),
+                        variant=short_name(variant),
+                    )
+                )
+    return rows
+
+
+CASE = Case(
+    "the cliff: sessions that keep their prefix over sessions, warm-up, pool, snapshots", 3, run
+)
