@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from server.brain.interface import EngineInfo, Event, Finished, Text, ToolCall, Turn
@@ -42,7 +43,8 @@ class WordBrain:
         self._calls_tools = calls_tools
 
     def decide(self, turn: Turn, is_cancelled: Callable[[], bool]) -> Iterator[Event]:
-        num_words = sum(len(message.text.split()) for message in turn.new_messages)
+        news = takewhile(lambda message: message.role != "assistant", reversed(turn.messages))
+        num_words = sum(len(message.text.split()) for message in news)
         num_output = turn.sampling.max_output_tokens or 1
         end_s = SYSTEM_CLOCK.now_s() + self._turn_s
         while SYSTEM_CLOCK.now_s() < end_s and not is_cancelled():

@@ -20,6 +20,9 @@ class Books:
     Turns are counted by the server's own ledger class from what the robots are told, so that a hit
     is what it is to the server.
 
+    Attributes:
+        heard_s: When the server last answered.
+
     Args:
         traces: Endless; the next one is taken by whoever asks at the door.
         lengths: See LengthReport.
@@ -38,6 +41,7 @@ class Books:
         self.report = LengthReport(lengths)
         self.broken: list[str] = []
         self.error: Exception | None = None
+        self.heard_s = 0.0
         self._traces = traces
         self._ledger = PrefixLedger()
         self._clock = clock
@@ -89,8 +93,9 @@ class Books:
     def look(self, look: Look) -> None:
         """The server said how it is."""
         with self.changed:
+            self.heard_s = self.now_s()
             self.tally.look(
-                self.now_s(),
+                self.heard_s,
                 look.gauges,
                 num_active=look.num_active,
                 num_at_door=look.num_at_door,
@@ -131,7 +136,7 @@ class Books:
         with self.changed:
             if self._is_over:
                 return
-            now_s = self.now_s()
+            now_s = self.heard_s = self.now_s()
             counted = self._ledger.record_turn(episode_id, turn.usage, now_s)
             self.tally.committed(now_s, turn.usage, counted)
             self.report = self.report.with_turn(

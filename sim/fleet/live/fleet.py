@@ -192,7 +192,6 @@ class LiveFleet:
         self._robots: list[LiveRobot] = []
         self._num_wanted = 0
         self._points = list(settings.fleet)
-        self._seen_s = 0.0
         self._elapsed_s = 0.0
 
     def run(self, on_progress: Callable[[LiveProgress], None]) -> bool:
@@ -207,7 +206,8 @@ class LiveFleet:
                 books.pause(min(_LOOK_S, max(self._next_s() - books.now_s(), 0.0)))
         except KeyboardInterrupt:
             is_interrupted = True
-        self._elapsed_s = books.now_s()
+        # What a server did that has gone ended when it was last heard.
+        self._elapsed_s = books.now_s() if books.error is None else books.heard_s
         self._close()
         if books.error is not None and not isinstance(books.error, RobotSdkError):
             raise books.error  # a fault of this program
@@ -291,7 +291,7 @@ class LiveFleet:
         try:
             self._seen = look(self._fleet, self._live.address)
         except (ServerUnavailableError, DeadlineExceededError) as error:
-            if books.now_s() - self._seen_s >= _GONE_AFTER_S:
+            if books.now_s() - books.heard_s >= _GONE_AFTER_S:
                 books.stop(
                     ServerUnavailableError(
                         f"the server has not answered for {_GONE_AFTER_S:g} s: {error.message}"
@@ -301,11 +301,10 @@ class LiveFleet:
         except RobotSdkError as error:
             books.stop(error)
             return
-        self._seen_s = books.now_s()
         books.look(self._seen)
         on_progress(
             LiveProgress(
-                elapsed_s=self._seen_s,
+                elapsed_s=books.heard_s,
                 duration_s=self._settings.duration_s,
                 turns=books.tally.total.turns,
                 num_active=self._seen.num_active,

@@ -1,20 +1,21 @@
 """Text of a known number of words that no other conversation has begun with.
 
 The wire carries text and no token ids, because the conversation is the server's. Random words out
-of a small vocabulary stand in for random ids: each is one token of the tiny models' tokenizer, and
-of any large vocabulary that knows common English words, and nothing but their number matters.
+of a small vocabulary stand in for random ids: they are short and common, so that each is as many
+tokens as any other (one in a large vocabulary, two in the tiny models': the space counts), and
+nothing but their number matters.
 """
 
 from __future__ import annotations
 
 import random
 
-#: 32 words, so that a block of 16 tokens has 80 random bits: no two robots share one by chance.
+#: Two conversations that begin with the same eight words by chance: one in 5e11.
 # fmt: off
 WORDS = (
-    "the", "of", "and", "to", "in", "is", "it", "you", "that", "a", "robot", "call", "name", "type",
-    "object", "string", "number", "function", "user", "system", "error", "open", "close", "move",
-    "look", "camera", "picture", "position", "place", "task", "done", "not",
+    "the", "of", "and", "to", "in", "is", "it", "you", "that", "robot", "tool", "tools", "call",
+    "name", "arguments", "type", "object", "number", "description", "function", "user", "open",
+    "close", "move", "look", "place", "done", "not", "success",
 )
 # fmt: on
 
