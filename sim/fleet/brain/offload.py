@@ -18,8 +18,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from robot_sdk.errors import InvalidArgumentError
-from server.capacity.engine import ScheduledTokens, SessionBlocks, Turn
-from server.core.capacity import KvPool
+from server.capacity.engine import EngineSettings, ScheduledTokens, SessionBlocks, Turn
 from server.core.residency import full_prefix_boundary
 from sim.fleet.replay.settings import OffloadChoice
 
@@ -44,19 +43,20 @@ class HostMemory:
 
     Args:
         choice: Size and speed.
-        pool: Of the engine.
+        engine: Its pool, and which snapshots of states it keeps.
 
     Raises:
         InvalidArgumentError: A value is out of range.
     """
 
-    def __init__(self, choice: OffloadChoice, pool: KvPool) -> None:
+    def __init__(self, choice: OffloadChoice, engine: EngineSettings) -> None:
         _check("host blocks", choice.host_blocks, 0, _MOST_BLOCKS)
         _check("gigabytes per second", choice.gigabytes_per_s, 1e-3, _MOST)
         _check("megabytes of a block", choice.block_megabytes, 1e-3, _MOST)
         self._room_blocks = choice.host_blocks
         self._block_s = choice.block_megabytes / 1e3 / choice.gigabytes_per_s
-        self._pool = pool
+        self._pool = engine.pool
+        self._keeps_every_state = engine.snapshot_interval_tokens is None
         self._sessions: OrderedDict[SessionBlocks, int] = OrderedDict()
         self._used_blocks = 0
         self._link_free_s = 0.0
@@ -108,8 +108,11 @@ class HostMemory:
     def end(self, turn: Turn, now_s: float) -> None:
         """A turn has ended: what it computed is being copied to host memory."""
         self._loads_to.pop(turn.name, None)
-        # The state that vLLM keeps is that at the last whole block of the prompt.
-        kept_tokens = turn.num_prompt_tokens // self._pool.block_tokens * self._pool.block_tokens
+        num_tokens = turn.num_prompt_tokens
+        if self._keeps_every_state:
+            num_tokens += turn.num_output_tokens
+        # Otherwise the only state that can be gone on from is at the prompt's last whole block.
+        kept_tokens = full_prefix_boundary(num_tokens, self._pool.block_tokens)
         before = self._sessions.pop(turn.blocks, 0)
         self._used_blocks -= self._blocks(before)
         if not kept_tokens or self._blocks(kept_tokens) > self._room_blocks:

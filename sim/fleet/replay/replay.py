@@ -73,7 +73,7 @@ def run(
     policy = make_policy(settings.admission, settings.engine)
     cost = cost_table.load(settings.cost)
     loop = EventLoop()
-    host = None if settings.offload is None else HostMemory(settings.offload, engine.pool)
+    host = None if settings.offload is None else HostMemory(settings.offload, engine)
     brain = BrainTier(loop, SchedulerOnlyEngine(engine, library), cost, host)
     fleet = FleetReplay(settings, loop, brain, policy, order, seed)
     started_s = SYSTEM_CLOCK.now_s()

@@ -220,8 +220,7 @@ def _draw(
         axis.set_title(title)
         axis.set_xlabel("context [1,000 tokens]")
         axis.set_ylabel("seconds")
-        axis.set_ylim(bottom=0.0)
-        axis.margins(y=0.12)
+        axis.set_ylim(0.0, 1.1 * axis.get_ylim()[1])
         axis.grid(alpha=0.3)
     axes[1].legend(loc="upper left")
     path = workplace.folder / file

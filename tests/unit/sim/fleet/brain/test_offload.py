@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_sdk.errors import InvalidArgumentError
-from server.capacity.engine import ScheduledTokens, SessionBlocks, Turn
+from server.capacity.engine import EngineSettings, ScheduledTokens, SessionBlocks, Turn
 from server.core.capacity import KvPool
 from sim.fleet.brain.offload import HostMemory, block_megabytes
 from sim.fleet.replay.settings import OffloadChoice
 
-POOL = KvPool(100, 10, num_state_groups=2)
+ENGINE = EngineSettings(KvPool(100, 10, num_state_groups=2))
 
 
-def host(host_blocks=100, gigabytes_per_s=1.0):
+def host(host_blocks=100, gigabytes_per_s=1.0, engine=ENGINE):
     """A block takes 1 ms to copy."""
-    return HostMemory(OffloadChoice(host_blocks, gigabytes_per_s, block_megabytes=1.0), POOL)
+    return HostMemory(OffloadChoice(host_blocks, gigabytes_per_s, block_megabytes=1.0), engine)
 
 
 def turn(session, num_prompt_tokens, name="t"):
@@ -40,6 +40,15 @@ def test_a_prefix_that_has_left_the_pool_is_loaded_up_to_its_last_whole_block():
     assert memory.loaded_tokens(turn(session, 80)) == 50
 
 
+@pytest.mark.parametrize(("retention_tokens", "loaded"), [(0, 50), (None, 60)])
+def test_an_output_comes_back_only_if_the_engine_keeps_states_within_it(retention_tokens, loaded):
+    engine = EngineSettings(ENGINE.pool, retention_tokens=retention_tokens)
+    memory, session = host(engine=engine), SessionBlocks("s", 10)
+    memory.end(Turn("t", 57, 5, session), now_s=0.0)
+    memory.start(turn(session, 80), cached_tokens=0)
+    assert memory.loaded_tokens(turn(session, 80)) == loaded
+
+
 def test_what_the_pool_still_has_is_not_loaded():
     memory, session = host(), SessionBlocks("s", 10)
     memory.end(turn(session, 57), now_s=0.0)
@@ -49,7 +58,7 @@ def test_what_the_pool_still_has_is_not_loaded():
 
 def test_a_load_that_is_cut_into_steps_loads_every_block_once():
     memory, session = host(), SessionBlocks("s", 10)
-    memory.end(turn(session, 90), now_s=0.0)
+    memory.end(turn(session, 91), now_s=0.0)
     memory.start(turn(session, 120), cached_tokens=20)
     pieces = [prefill(20, 60), prefill(60, 100), prefill(100, 120)]
     split = [memory.split((piece,)) for piece in pieces]
@@ -61,9 +70,9 @@ def test_the_session_used_longest_ago_is_forgotten_first():
     memory = host(host_blocks=20)  # 5 blocks and 2 states each: two sessions
     sessions = [SessionBlocks(str(number), 10) for number in range(3)]
     for session in sessions[:2]:
-        memory.end(turn(session, 50), now_s=0.0)
+        memory.end(turn(session, 51), now_s=0.0)
     memory.start(turn(sessions[0], 60, "used"), cached_tokens=0)
-    memory.end(turn(sessions[2], 50), now_s=0.0)
+    memory.end(turn(sessions[2], 51), now_s=0.0)
 
     for number, session in enumerate(sessions):
         memory.start(turn(session, 60, str(number)), cached_tokens=0)
@@ -73,7 +82,7 @@ def test_the_session_used_longest_ago_is_forgotten_first():
 
 def test_a_session_larger_than_host_memory_is_not_kept():
     memory, session = host(host_blocks=6), SessionBlocks("s", 10)
-    memory.end(turn(session, 50), now_s=0.0)
+    memory.end(turn(session, 51), now_s=0.0)
     assert memory.num_sessions == 0
 
 
@@ -105,7 +114,7 @@ def test_it_never_holds_more_than_it_has_room_for(turns):
 )
 def test_sizes_and_speeds_out_of_range_are_refused(choice):
     with pytest.raises(InvalidArgumentError, match="out of range"):
-        HostMemory(choice, POOL)
+        HostMemory(choice, ENGINE)
 
 
 def test_a_block_of_qwen36_27b_has_51_megabytes():
