@@ -18,7 +18,7 @@ from sim.fleet.live.books import Books
 from sim.fleet.live.lengths import WordLengths
 from sim.fleet.live.robot import LiveRobot, messages_of
 from sim.fleet.workload.trace import EpisodeTrace, TurnTrace
-from tests.integration.server.harness import wait_until
+from tests.contract.waiting import eventually
 
 TRACE = EpisodeTrace("a", "sort", (TurnTrace(100, 10), TurnTrace(30, 5), TurnTrace(20, 5)))
 BLOCK_TOKENS = 10
@@ -65,7 +65,7 @@ class Setup:
     def close(self) -> None:
         self.books.stop()
         self.robot.break_off("the test is over")
-        wait_until(lambda: self.robot.has_left)
+        eventually(lambda: self.robot.has_left)
         self.client.close()
 
 
@@ -81,7 +81,7 @@ def test_a_robot_sends_its_traces_lengths_and_leaves_after_its_batch(setups: lis
     setup = Setup()
     setups.append(setup)
     setup.robot.set_wants_work(True)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
 
     books = setup.books
     assert books.error is None
@@ -99,7 +99,7 @@ def test_a_prefix_that_was_not_found_is_a_miss(setups: list[Setup]) -> None:
     setup = Setup(keeps=False, episodes_per_robot=1)
     setups.append(setup)
     setup.robot.set_wants_work(True)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert (setup.books.tally.total.hits, setup.books.tally.total.misses) == (0, 2)
 
 
@@ -115,7 +115,7 @@ def test_no_two_turns_or_episodes_say_the_same(setups: list[Setup]) -> None:
 
     setup.server.brain = note
     setup.robot.set_wants_work(True)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert len(set(texts)) == len(texts) == 6
 
 
@@ -123,9 +123,9 @@ def test_a_robot_that_is_not_wanted_leaves_the_queue(setups: list[Setup]) -> Non
     setup = Setup(cap=0)
     setups.append(setup)
     setup.robot.set_wants_work(True)
-    wait_until(lambda: len(setup.server.episodes.waiting) == 1)
+    eventually(lambda: len(setup.server.episodes.waiting) == 1)
     setup.robot.set_wants_work(False)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert not setup.server.episodes.waiting
     assert not setup.books.is_over
     assert not setup.books.broken
@@ -143,7 +143,7 @@ def test_a_robot_that_is_not_wanted_finishes_its_episode_first(setups: list[Setu
 
     setup.server.brain = send_home
     setup.robot.set_wants_work(True)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert setup.books.tally.episodes_by_robot == {0: 1}
 
 
@@ -152,10 +152,10 @@ def test_an_end_breaks_off_a_running_turn_and_ends_the_episode(setups: list[Setu
     setups.append(setup)
     setup.server.brain = lambda _: FakeDecision(delay_s=60.0)
     setup.robot.set_wants_work(True)
-    wait_until(lambda: len(setup.server.decide_requests) == 1)
+    eventually(lambda: len(setup.server.decide_requests) == 1)
     setup.books.stop()
     setup.robot.break_off("enough")
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert setup.books.error is None
     assert not setup.books.broken
     assert not setup.server.episodes.active
@@ -173,7 +173,7 @@ def test_an_episode_that_breaks_is_noted_and_the_third_in_a_row_ends_the_run(
 
     setup.server.brain = fail
     setup.robot.set_wants_work(True)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert len(setup.books.broken) == 3
     assert isinstance(setup.books.error, BadModelOutputError)
     assert setup.books.tally.episodes_by_robot == {0: 0}
@@ -193,7 +193,7 @@ def test_one_episode_that_breaks_does_not_end_the_run(setups: list[Setup]) -> No
 
     setup.server.brain = fail_once
     setup.robot.set_wants_work(True)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert setup.books.error is None
     assert len(setup.books.broken) == 1
     assert setup.books.tally.episodes_by_robot == {0: 2}
@@ -211,7 +211,7 @@ def test_a_server_that_restarted_ends_the_run(setups: list[Setup]) -> None:
 
     setup.server.brain = forget
     setup.robot.set_wants_work(True)
-    wait_until(lambda: setup.robot.has_left)
+    eventually(lambda: setup.robot.has_left)
     assert "restarted" in str(setup.books.error)
 
 
