@@ -180,7 +180,10 @@ class _Runs:
         self._reused = len(self._results)
         # One version after the other, so that a process seldom has to make way for another.
         todo = [index for index in range(len(jobs)) if index not in self._results]
-        self._todo = deque(sorted(todo, key=lambda index: jobs[index].settings.engine.version))
+        versions = list(dict.fromkeys(job.settings.engine.version for job in jobs))
+        self._todo = deque(
+            sorted(todo, key=lambda index: versions.index(jobs[index].settings.engine.version))
+        )
         self._work_s = sum(jobs[index].settings.duration_s for index in todo)
         self._done_s = 0.0
         self._workers: list[_Worker] = []

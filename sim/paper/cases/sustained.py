@@ -37,8 +37,8 @@ ROBOTS = (20, 24, 28, 32, 48)
 STABLE = (20,)
 #: The study's unlimited run at 48 was an earlier one, of its 20-minute scan.
 SHORT = (48,)
-SEEDS_MAIN, SEEDS_OTHER, SEEDS_ABLATION = 10, 4, 4
-ABLATED = (24, 32)
+SEEDS_STABLE, SEEDS_MAIN, SEEDS_OTHER, SEEDS_ABLATION = 4, 10, 3, 3
+ABLATED = (28, 32)
 
 LOW_HIT_AT = Quantity("first_window_under_80pct_hit_s", "s", lambda run: run.first_low_hit_s)
 COLLAPSE_MINUTE = Quantity("collapse_minute", "min", lambda run: _minutes(run.first_low_hit_s))
@@ -107,6 +107,7 @@ def ablations(version: Any) -> dict[str, dict[str, Any]]:
         "suite order": {"workload": WorkloadChoice(order="suite")},
         "wall gaps": {"workload": WorkloadChoice(gap="wall")},
         "steps of 8,192": {"engine": engine(version, step_tokens=8192)},
+        "steps of 16,384": {"engine": engine(version, step_tokens=16_384)},
         "no state groups": {"engine": engine(version, num_state_groups=0)},
         "pool of 4,396": {"engine": engine(version, pool_blocks=4396)},
     }
@@ -130,9 +131,9 @@ def _fleet(
         engine=engine(version),
         duration_s=QUICK_S if workplace.quick else duration_s,
     )
-    seeds = workplace.seeds(num_seeds, 1)
     name = f"N{robots}"
     is_stable = robots in STABLE
+    seeds = workplace.seeds(min(num_seeds, SEEDS_STABLE) if is_stable else num_seeds, 1)
     return FleetRun(name, f"{PATH}/{name}", jobs_of(settings, seeds), is_stable, variant, is_judged)
 
 
