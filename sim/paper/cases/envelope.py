@@ -14,7 +14,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from server.capacity.plan import DEFAULT_STATE_GROUPS, STUDY_TURN_CYCLE_S
-from server.capacity.plan_lines import ActionInputs, BrainInputs, Plan, PlanInputs, make_plan
+from server.capacity.plan_lines import (
+    ActionInputs,
+    BrainInputs,
+    Plan,
+    PlanInputs,
+    brain_cap,
+    make_plan,
+)
 from server.core.batching import STUDY_TABLE
 from server.core.capacity import (
     KvPool,
@@ -39,9 +46,15 @@ from sim.paper.plot import pyplot
 from sim.paper.rows import Row
 
 NUM_ROBOTS = 48
-GPUS = (1, 2)
-#: Caps by control rate: on both sides of what the plan says for either tier.
-CAPS = {25.0: (4, 8, 16, 24), 20.0: (8, 12, 16, 24, 28), 10.0: (16, 24, 28)}
+#: Caps by control rate and GPUs: on both sides of what the plan says of the tier that binds.
+CAPS = {
+    (25.0, 1): (4, 8, 16),
+    (25.0, 2): (8, 16, 24),
+    (20.0, 1): (8, 12, 16, 24),
+    (20.0, 2): (16, 24, 28),
+    (10.0, 1): (16, 24, 28),
+}
+CHUNKS_ONLY_CAPS = (24, 28)
 DURATION_S, WARM_UP_S = 1800.0, 300.0
 QUICK_DURATION_S, QUICK_WARM_UP_S = 360.0, 120.0
 #: As the issue of admission asks for: below it prefixes are being lost.
@@ -191,9 +204,9 @@ def run(workplace: Workplace) -> None:
 def grid(quick: bool) -> list[Point]:
     """All runs."""
     if quick:
-        return [Point(hz, 1, cap) for hz in (25.0, 20.0) for cap in (4, 16)]
-    points = [Point(hz, gpus, cap) for hz, caps in CAPS.items() for gpus in GPUS for cap in caps]
-    return [*points, *(Point(20.0, 1, cap, whole_gap=False) for cap in (16, 24))]
+        return [Point(hz, 1, cap) for hz in (25.0, 20.0) for cap in (8, 16)]
+    points = [Point(hz, gpus, cap) for (hz, gpus), caps in CAPS.items() for cap in caps]
+    return [*points, *(Point(20.0, 1, cap, whole_gap=False) for cap in CHUNKS_ONLY_CAPS)]
 
 
 def outcome(point: Point, results: Sequence[ReplayResult]) -> Outcome:
@@ -263,9 +276,9 @@ def plan_of(hz: float, gpus: int, context_tokens: float, policy_share: float) ->
 
 def planned_tiers(plan: Plan) -> tuple[int, int]:
     """Robots that the brain tier and the action tier carry by a plan of both."""
-    lines = {line.name: line.value for line in (*plan.brain, *plan.action, *plan.together)}
-    fits = [int(value) for name, value in lines.items() if name.startswith("sessions that fit")]
-    brain = min(int(lines["starting cap"]), *fits)
+    assert plan.inputs.brain is not None
+    brain = brain_cap(plan.inputs.brain.pool, plan.inputs.brain.mean_context_tokens)
+    lines = {line.name: line.value for line in plan.action}
     shared = lines.get("robots that share them")
     paced = lines["robots, paced, rows by control step"]
     return brain, int(paced if shared is None else shared)
