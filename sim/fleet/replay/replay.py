@@ -28,6 +28,7 @@ from sim.fleet.replay.robot import Brain, FleetParts, RobotTime, TraceTime, Virt
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.replay.summary import summarise
 from sim.fleet.replay.tally import Tally
+from sim.fleet.statistics import episode_s, too_short
 from sim.fleet.workload import mixes
 from sim.fleet.workload.trace import EpisodeTrace
 
@@ -79,7 +80,32 @@ def run(
     started_s = SYSTEM_CLOCK.now_s()
     is_partial = fleet.run(on_progress)
     wall_s = SYSTEM_CLOCK.now_s() - started_s
-    return fleet.result(seed, library.version, is_partial, wall_s)
+    result = fleet.result(seed, library.version, is_partial, wall_s)
+    return replace(result, warnings=warnings_of(settings, traces, result))
+
+
+def warnings_of(
+    settings: ReplaySettings, traces: Sequence[EpisodeTrace], result: ReplayResult
+) -> tuple[str, ...]:
+    """Whether a run was too short to mean anything.
+
+    The slowest episode is that of the traces at the run's median latency. A finite batch is as
+    long as it is.
+    """
+    turn_s = result.brain_latency_s["p50"]
+    if settings.episodes_per_robot is not None or turn_s is None:
+        return ()
+    uses_wall = settings.workload.gap == "wall"
+    slowest_s = max(
+        episode_s(
+            (trace.gap_s(index, uses_wall) for index in range(len(trace.turns) - 1)),
+            len(trace.turns),
+            turn_s,
+        )
+        for trace in traces
+    )
+    warning = too_short(result.duration_s, slowest_s)
+    return () if warning is None else (warning,)
 
 
 def library_for(settings: ReplaySettings, library: Library | None) -> Library:

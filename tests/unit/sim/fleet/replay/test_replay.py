@@ -6,6 +6,7 @@ import pytest
 
 from server.core.admission import AdmissionPolicy, FleetView, StaticCapAdmission
 from server.core.admission.interface import AdmissionDecision
+from sim.fleet.replay.replay import warnings_of
 from sim.fleet.replay.settings import ActionChoice, AdmissionChoice, FleetPoint, ReplaySettings
 from tests.unit.sim.fleet.replay.conftest import ENGINE, Played, trace
 
@@ -191,6 +192,16 @@ def test_a_held_turn_waits_and_then_starts() -> None:
     assert played.brain.submitted[0][0] == 3.0
     assert played.result.controls["held_turns"] == 1
     assert played.result.episode_times[0].turn_latencies_s[0] == 4.0
+
+
+def test_a_run_that_is_too_short_to_mean_anything_says_so() -> None:
+    short, long = sustained(1, 300.0), sustained(1, 1000.0)
+    slow = [trace(100, env_steps=100)]  # 595 s with turns of 1 s
+    assert "smoke test" in warnings_of(short, [trace()], Played(short).result)[0]
+    assert warnings_of(long, [trace()], Played(long).result) == ()
+    assert "slowest episode takes 595 s" in warnings_of(long, slow, Played(long).result)[0]
+    batch = sustained(1, 300.0, episodes_per_robot=1)
+    assert warnings_of(batch, [trace()], Played(batch).result) == ()
 
 
 def test_equal_settings_and_seeds_give_equal_results() -> None:
