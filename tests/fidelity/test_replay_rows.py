@@ -10,10 +10,18 @@ import pytest
 
 from sim.fleet.replay.replay import run
 from sim.fleet.replay.result import ReplayResult
-from sim.fleet.replay.settings import AdmissionChoice, ReplaySettings
+from sim.fleet.replay.settings import ReplaySettings
+from sim.paper.replay_rows import capped, engine
 
-pytestmark = pytest.mark.vllm
+pytest.importorskip("vllm", reason="vLLM is not installed; see `make setup`")
 
+pytestmark = [
+    pytest.mark.vllm,
+    # vLLM and what it imports warn about themselves.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+ENGINE = engine("installed")
 #: One window to fill up, and two to look at.
 DURATION_S = 360.0
 FILLED_S = 120.0
@@ -27,10 +35,10 @@ def rps_once_filled(result: ReplayResult) -> float:
 @pytest.mark.parametrize(
     ("settings", "study_rps"),
     [
-        (ReplaySettings.sustained(20, duration_s=DURATION_S), 2.41),
+        (ReplaySettings.sustained(20, engine=ENGINE, duration_s=DURATION_S), 2.41),
         (
             ReplaySettings.sustained(
-                32, duration_s=DURATION_S, admission=AdmissionChoice("static-cap", {"cap": 16})
+                32, engine=ENGINE, duration_s=DURATION_S, admission=capped(16)
             ),
             2.244,
         ),
