@@ -25,7 +25,11 @@ CAPPED_S = 1200.0
 SUSTAINED_S = 1800.0
 #: Of a quick set: long enough to see that the machinery works, and for nothing else.
 QUICK_S = 360.0
-#: vLLM's default batch of prefill on an H800, and what the installed version keeps.
+#: What vLLM 0.17.1 takes where an engine is made neither by the LLM class (16,384, which the
+#: study's cliff fits) nor by the API server (8,192). The study does not say what its fleets ran
+#: with, but only with these they collapse when its fleets did, and its usage gauge stays low
+#: meanwhile; the case "sustained" shows the others.
+STUDY_FLEET_STEP_TOKENS = 2048
 _VERSIONS = {"study": "vLLM 0.17.1", "installed": "installed vLLM"}
 
 
@@ -112,8 +116,8 @@ def study_value(path: str) -> StudyValue:
 
 
 def engine(version: Literal["installed", "study"], **changes: Any) -> EngineChoice:
-    """The study's engine, in one version of vLLM or the other."""
-    return EngineChoice(version, **changes)
+    """The engine of the study's fleets, in one version of vLLM or the other."""
+    return EngineChoice(version, **{"step_tokens": STUDY_FLEET_STEP_TOKENS, **changes})
 
 
 def capped(cap: int) -> AdmissionChoice:

@@ -19,17 +19,15 @@ class EngineChoice:
         step_tokens, retention_tokens: See server.capacity.engine.EngineSettings. The study's
             version keeps every snapshot (None).
 
-    Steps of 2,048 tokens are what vLLM 0.17.1 takes where an engine is made neither by the LLM
-    class (16,384, which the study's cliff fits) nor by the API server (8,192). The study does not
-    say what its fleets ran with, but only with 2,048 they collapse when its fleets did, and its
-    usage gauge stays low meanwhile; the case "sustained" shows the others.
+    The defaults are this server's own profile of the study's model; sim.paper.replay_rows has what
+    the study's fleets are replayed with.
     """
 
     version: Literal["installed", "study"] = "installed"
     pool_blocks: int = 4270
     block_tokens: int = 784
     num_state_groups: int = 3
-    step_tokens: int = 2048
+    step_tokens: int = 8192
     retention_tokens: int | None = 0
 
 
