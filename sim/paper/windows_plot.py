@@ -77,7 +77,7 @@ def draw_windows(
     _listed(axes)[0].legend(fontsize=8)
     for name, when_s in (marks or {}).items():
         _listed(axes)[0].annotate(name, (when_s / 60, 0.05), fontsize=8, rotation=90)
-    _listed(axes)[-1].set_xlabel("end of the 120 s window [virtual minutes]")
+    _listed(axes)[-1].set_xlabel("end of the 120 s window [minutes]")
     if title:
         figure.suptitle(title, fontsize=11)
     figure.savefig(path, dpi=120)

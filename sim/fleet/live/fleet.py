@@ -28,6 +28,7 @@ from sim.fleet.live.robot import LiveRobot
 from sim.fleet.live.scaling import check_sendable, scaled
 from sim.fleet.live.settings import LiveSettings, check_live
 from sim.fleet.live.view import Look, look
+from sim.fleet.replay.replay import warnings_of
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.replay.summary import summarise
@@ -145,11 +146,14 @@ def run(
                 field="--live",
                 value=live.address,
             )
-        for trace in scaled_traces(traces, live):
+        sent = list(scaled_traces(traces, live))
+        for trace in sent:
             check_sendable(trace, brain.max_context_tokens)
         live_fleet = LiveFleet(settings, live, client, fleet, scaled_traces(order, live), clock)
         is_partial = live_fleet.run(on_progress)
-        return live_fleet.result(seed, is_partial)
+        ended = live_fleet.result(seed, is_partial)
+        warnings = (*ended.result.warnings, *warnings_of(settings, sent, ended.result))
+        return replace(ended, result=replace(ended.result, warnings=warnings))
 
 
 def scaled_traces(
@@ -227,7 +231,7 @@ class LiveFleet:
                 wall_s=self._elapsed_s,
             )
             return LiveRun(
-                result=replace(result, warnings=result.warnings + self._warnings(result)),
+                result=replace(result, warnings=self._warnings(result)),
                 lengths=books.report,
                 seen=self._seen,
                 num_broken=len(books.broken),
