@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,11 +12,10 @@ from sim.fleet.replay import replay
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import (
     AdmissionChoice,
-    EngineChoice,
     ReplaySettings,
     WorkloadChoice,
 )
-from sim.paper.cases.envelope import HEALTHY_HIT, mean_context_tokens
+from sim.paper.cases.envelope import ENGINE, HEALTHY_HIT, mean_context_tokens
 
 pytestmark = pytest.mark.vllm
 
@@ -36,7 +36,7 @@ def replayed(pool_blocks: int, mix: str, cap: int) -> ReplayResult:
         cap + 4,
         admission=AdmissionChoice("static-cap", {"cap": cap}),
         workload=WorkloadChoice(mix),
-        engine=EngineChoice(pool_blocks=pool_blocks),
+        engine=replace(ENGINE, pool_blocks=pool_blocks),
         duration_s=720.0,
         warm_up_s=240.0,
     )
@@ -55,5 +55,5 @@ def test_the_planned_cap_holds_and_half_as_much_again_does_not(
     assert lost.hit_after_warm_up is not None
     assert lost.hit_after_warm_up < HEALTHY_HIT
     # What a server would have measured leads to the same cap, give or take one.
-    measured = mean_context_tokens(held, EngineChoice(pool_blocks=pool_blocks))
+    measured = mean_context_tokens(held, replace(ENGINE, pool_blocks=pool_blocks))
     assert abs(planned_cap(capsys, pool_blocks, measured) - cap) <= 1

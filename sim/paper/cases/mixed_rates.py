@@ -10,11 +10,13 @@ from sim.fleet.action import Fleet, FleetOutcome, simulate
 from sim.fleet.action_robot import RobotPlan
 from sim.fleet.disciplines import DISCIPLINES
 from sim.fleet.network import NetworkModel
-from sim.paper.case import Case, Workplace
+from sim.paper.case import Case, Picture, Workplace
 from sim.paper.plot import pyplot
+from sim.paper.rows import Row
 
-SEEDS = (0, 1)
+NUM_SEEDS = 2
 DURATION_S = 60.0
+QUICK_DURATION_S = 20.0
 COMPARED = ("fifo", "round_robin", "edf", "lookahead", "paced")
 ORDER_NOTE = (
     "FIFO, RR and EDF differ in who goes first. A free worker takes everything that waits, up to "
@@ -51,29 +53,32 @@ MIXES = (
 
 def run(workplace: Workplace) -> None:
     """Leaves mixed-rates.json and mixed-rates.png."""
-    jobs = [(mix, name, seed) for mix in MIXES for name in COMPARED for seed in SEEDS]
-    rows = list(workplace.map(_row, jobs, "runs"))
-    summary = [_summary(mix, name, rows) for mix in MIXES for name in COMPARED]
-    workplace.write(
+    duration_s = QUICK_DURATION_S if workplace.quick else DURATION_S
+    seeds = workplace.seeds(NUM_SEEDS, 1)
+    jobs = [(mix, name, seed, duration_s) for mix in MIXES for name in COMPARED for seed in seeds]
+    runs = list(workplace.map(_run, jobs, "runs"))
+    summary = [_summary(mix, name, runs) for mix in MIXES for name in COMPARED]
+    picture = Picture("mixed-rates.png", "starved ticks and progress of ten robots of two rates")
+    _draw(summary, workplace, picture.file)
+    workplace.write_case(
         "mixed-rates",
-        {
-            "command": "python -m sim paper mixed-rates",
-            "settings": {
-                "latency_table": STUDY_TABLE.to_json(),
-                "seeds": SEEDS,
-                "duration_s": DURATION_S,
-                "horizon": Fleet.horizon,
-                "executed_steps": Fleet.executed_steps,
-                "network": asdict(NetworkModel()),
-                "mixes": [asdict(mix) for mix in MIXES],
-                "batchers": {name: DISCIPLINES[name].about for name in COMPARED},
-                "progress": "ticks with an action, as a share of all ticks of the policy tool",
-                "jain_index": "of the robots' progress; 1: all equal",
-                "order": ORDER_NOTE,
-            },
-            "summary": summary,
-            "rows": rows,
+        [row for line in summary for row in rows_of(line)],
+        settings={
+            "latency_table": STUDY_TABLE.to_json(),
+            "seeds": seeds,
+            "duration_s": duration_s,
+            "horizon": Fleet.horizon,
+            "executed_steps": Fleet.executed_steps,
+            "network": asdict(NetworkModel()),
+            "mixes": [asdict(mix) for mix in MIXES],
+            "batchers": {name: DISCIPLINES[name].about for name in COMPARED},
+            "progress": "ticks with an action, as a share of all ticks of the policy tool",
+            "jain_index": "of the robots' progress; 1: all equal",
         },
+        pictures=[picture],
+        notes=[ORDER_NOTE, "The study has no fleet of several rates; the rows are ours alone."],
+        summary=summary,
+        runs=runs,
     )
     for line in summary:
         workplace.say(
@@ -82,15 +87,28 @@ def run(workplace: Workplace) -> None:
             f"Jain {line['jain_index']:.4f}"
         )
     workplace.say(ORDER_NOTE)
-    _draw(summary, workplace)
 
 
-def _row(job: tuple[Mix, str, int]) -> dict[str, Any]:
-    mix, name, seed = job
+def rows_of(line: dict[str, Any]) -> list[Row]:
+    """The report's rows of one mix and batcher; the worse seed is ours."""
+    note = f"{line['mix']}; the worse seed"
+    name = f"{line['mix']}: {LABELS[line['batcher']]}"
+    return [
+        Row(name, quantity, unit, None, line[key], tuple(line[f"{key}_by_seed"]), note=note)
+        for key, quantity, unit in (
+            ("worst_starved_fraction", "starved_worst_robot", "share"),
+            ("starved_fraction", "starved_all_robots", "share"),
+            ("jain_index", "jain", "index"),
+        )
+    ]
+
+
+def _run(job: tuple[Mix, str, int, float]) -> dict[str, Any]:
+    mix, name, seed, duration_s = job
     fleet = Fleet(
         tuple(RobotPlan(hz) for hz in mix.control_hz),
         name,
-        duration_s=DURATION_S,
+        duration_s=duration_s,
         max_batch=mix.max_batch,
     )
     outcome: FleetOutcome = simulate(fleet, seed)
@@ -112,23 +130,28 @@ def _row(job: tuple[Mix, str, int]) -> dict[str, Any]:
     }
 
 
-def _summary(mix: Mix, name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(mix: Mix, name: str, all_runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The worse seed counts; for a robot, its worse run."""
-    runs = [row for row in rows if row["mix"] == mix.name and row["batcher"] == name]
-    robots = zip(*(row["robots"] for row in runs), strict=True)
+    runs = [run for run in all_runs if run["mix"] == mix.name and run["batcher"] == name]
+    robots = zip(*(run["robots"] for run in runs), strict=True)
+    by_seed = {
+        f"{key}_by_seed": [run[key] for run in runs]
+        for key in ("worst_starved_fraction", "starved_fraction", "jain_index")
+    }
     return {
         "mix": mix.name,
         "batcher": name,
-        "worst_starved_fraction": max(row["worst_starved_fraction"] for row in runs),
-        "starved_fraction": max(row["starved_fraction"] for row in runs),
-        "jain_index": min(row["jain_index"] for row in runs),
+        "worst_starved_fraction": max(by_seed["worst_starved_fraction_by_seed"]),
+        "starved_fraction": max(by_seed["starved_fraction_by_seed"]),
+        "jain_index": min(by_seed["jain_index_by_seed"]),
+        **by_seed,
         "progress": [min(robot["progress"] for robot in group) for group in robots],
     }
 
 
-def _draw(summary: list[dict[str, Any]], workplace: Workplace) -> None:
+def _draw(summary: list[dict[str, Any]], workplace: Workplace, file: str) -> None:
     plt = pyplot()
-    figure, axes = plt.subplots(len(MIXES), 2, figsize=(12, 9), layout="constrained")
+    figure, axes = plt.subplots(len(MIXES), 2, figsize=(12, 9), layout="constrained", squeeze=False)
     for mix, (left, right) in zip(MIXES, axes, strict=True):
         lines = [line for line in summary if line["mix"] == mix.name]
         names = [f"{LABELS[line['batcher']]}\nJain {line['jain_index']:.3f}" for line in lines]
@@ -160,10 +183,15 @@ def _draw(summary: list[dict[str, Any]], workplace: Workplace) -> None:
         right.set_xlabel("robot (1 is the fast one)")
         right.legend(fontsize=8, loc="lower right")
         right.grid(alpha=0.3)
-    path = workplace.folder / "mixed-rates.png"
+    path = workplace.folder / file
     figure.savefig(path, dpi=120)
     plt.close(figure)
     workplace.say(f"wrote {path}")
 
 
-CASE = Case("ten robots of two rates under five batchers: starved ticks and progress", 1, run)
+CASE = Case(
+    "ten robots of two rates under five batchers: starved ticks and progress",
+    1,
+    run,
+    quick_minutes=0.2,
+)

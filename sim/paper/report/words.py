@@ -65,4 +65,6 @@ def allowed(row: Row) -> str:
         return NOTHING
     if isinstance(row.within, str):
         return "study in seeds' range"
+    if row.within == 0:
+        return "in range" if isinstance(row.study, tuple) else "equal"
     return f"±{row.within:g}" if row.is_absolute else f"±{100 * row.within:g}%"

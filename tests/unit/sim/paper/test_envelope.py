@@ -123,7 +123,13 @@ def test_the_studys_own_figures_of_the_plan_hold() -> None:
     assert "brain binds" in binds["5Hz_1gpu_all_at_once"]
 
 
+def test_a_point_is_replayed_as_long_as_the_tier_it_asks_needs() -> None:
+    assert Point(20.0, 1, 24).settings(quick=False).duration_s == 1800.0
+    assert Point(20.0, 1, 8).settings(quick=False).duration_s == 900.0
+    assert Point(20.0, 1, 24).settings(quick=True).duration_s == 360.0
+
+
 def test_the_quick_grid_is_part_of_the_question_and_the_whole_one_has_both_kinds() -> None:
-    assert all(point.cap in CAPS[point.hz, point.gpus] for point in grid(quick=True)[:2])
+    assert all((point.hz, point.gpus) in CAPS for point in grid(quick=True))
     assert {point.whole_gap for point in grid(quick=False)} == {True, False}
     assert len(set(grid(quick=False))) == len(grid(quick=False))

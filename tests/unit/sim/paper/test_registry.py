@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sim.__main__ import main
+from sim.fleet.replay import runner
 from sim.paper.case import Workplace
 from sim.paper.registry import all_cases, in_order
 
@@ -62,3 +65,23 @@ def test_a_workplace_says_how_far_it_is_and_leaves_files_that_say_how_they_were_
     workplace.write("sums", {"rows": [1, 2]})
     assert said[:2] == ["sums: 1 of 2", "sums: 2 of 2"]
     assert '"made_with": "robot-sdk' in (tmp_path / "sums.json").read_text()
+
+
+def test_replays_of_a_case_are_kept_in_its_folder_and_what_came_before_an_interruption_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, object] = {}
+
+    def interrupted(jobs: object, **options: object) -> Iterator[SimpleNamespace]:
+        asked.update(options)
+        fields = ("engine_version", "rps", "hit", "episodes_per_min", "jain", "first_low_hit_s")
+        yield SimpleNamespace(seed=3, is_partial=False, **dict.fromkeys(fields))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_many", interrupted)
+    workplace = Workplace(tmp_path, 2, str, study_folder=tmp_path / "study")
+    with pytest.raises(KeyboardInterrupt):
+        workplace.replays([], "caps")
+    assert [one["seed"] for one in workplace.finished["caps"]] == [3]
+    assert asked["store"] == tmp_path / "replays.jsonl"
+    assert (asked["processes"], asked["study_folder"]) == (2, tmp_path / "study")

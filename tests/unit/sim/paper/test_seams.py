@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("mujoco")
 
-from sim.paper.cases.seams import Episode, jumps_and_jerks, row_of
+from sim.paper.cases.seams import Episode, jumps_and_jerks, report_rows, row_of
 
 pytestmark = pytest.mark.sim
 
@@ -46,3 +46,7 @@ def test_a_row_sums_up_its_episodes() -> None:
     assert (row["episodes"], row["picked"], row["seams"], row["starved_ticks"]) == (2, 2, 2, 2)
     assert row["jump_seam_p50"] == pytest.approx(0.5)
     assert (row["merge"], row["delay_ticks"]) == ("replace", 2)
+    assert [(r.row, r.quantity, r.ours, r.study) for r in report_rows(row)] == [
+        ("replace_delay2", "jump_seam_p50", pytest.approx(0.5), None),
+        ("replace_delay2", "jerk_seam_p50", pytest.approx(160.0), None),
+    ]

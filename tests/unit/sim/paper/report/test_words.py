@@ -58,4 +58,6 @@ def test_seeds_without_a_value_are_counted_apart() -> None:
 def test_a_tolerance_says_whether_it_is_a_ratio() -> None:
     assert words.allowed(row(2.0, 2.0, within=0.06)) == "±6%"
     assert words.allowed(row(0.9, 0.9, "index", within=0.03)) == "±0.03"
+    assert words.allowed(row(2.0, 2.0, within=0.0)) == "equal"
+    assert words.allowed(row((2.0, 3.0), 2.0, within=0.0)) == "in range"
     assert words.allowed(row(2.0, 2.0, within=SEEDS)) == "study in seeds' range"
