@@ -16,9 +16,12 @@ from sim.libero.robot import LiberoRobot
 #: The world is at rest if over so many holds in a row ...
 WATCHED_STEPS = 10
 #: ... no position of it changed by more than this, in m, rad or quaternion components. What is left
-#: then is the fingers' own last half millimetre, or the slow creep of an object between them;
-#: `python -m sim.closed_loop.rest_check` measures how far both still go within a minute.
+#: with empty fingers is their own last half millimetre.
 REST_CHANGE = 5e-4
+#: The same with something in the fingers. A squeezed object creeps, and one that creeps at half a
+#: millimetre a second, as some do, falls before a slow brain has answered: that must be computed.
+#: `python -m sim.closed_loop.rest_check` measures how far the rest still goes within a minute.
+REST_CHANGE_HOLDING = 1e-4
 
 
 class RestingRobot(LiberoRobot):
@@ -53,7 +56,8 @@ class RestingRobot(LiberoRobot):
         """Nothing has moved for a while, and the robot has held all that time."""
         if len(self._watched) <= WATCHED_STEPS:
             return False
-        return float(np.abs(self._watched[-1] - self._watched[0]).max()) <= REST_CHANGE
+        limit = REST_CHANGE if self.env.held_object() is None else REST_CHANGE_HOLDING
+        return float(np.abs(self._watched[-1] - self._watched[0]).max()) <= limit
 
     def act(self, action: Action) -> None:
         """One control step of the physics; the world is no longer at rest."""
