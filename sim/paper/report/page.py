@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -204,7 +205,7 @@ def _case(result: CaseResult, case: Case | None, folder: Path) -> list[str]:
         )
     if result.rows:
         parts.append(_rows(result.rows))
-    parts += [f"<p>{escape(note)}</p>" for note in result.notes]
+    parts += [f"<p>{_prose(note)}</p>" for note in result.notes]
     parts += [_figure(picture, folder) for picture in result.pictures]
     if result.settings:
         settings = json.dumps(result.settings, indent=1, ensure_ascii=False)
@@ -229,7 +230,7 @@ def _rows(rows: Sequence[Row]) -> str:
         [words.seeds(row) for row in rows],
         [str(row.kind) for row in rows],
         [escape(row.variant) for row in rows],
-        [escape(row.note) for row in rows],
+        [_prose(row.note) for row in rows],
     ]
     # A column that says nothing anywhere is left out.
     kept = [place for place, column in enumerate(columns) if set(column) - {"", words.NOTHING}]
@@ -280,6 +281,11 @@ def _table(
 
 def _cell_class(is_number: bool, is_verdict: bool) -> str:
     return ' class="n"' if is_number else ' class="v"' if is_verdict else ""
+
+
+def _prose(text: str) -> str:
+    """A sentence in which commands stand between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _title(case: Case | None) -> str:

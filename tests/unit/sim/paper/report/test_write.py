@@ -26,7 +26,7 @@ def test_the_page_holds_rows_verdicts_and_pictures_in_one_file(tmp_path: Path) -
         ROWS,
         settings={"seeds": [0, 1]},
         pictures=[Picture("caps.png", "caps & hits", figure=10), Picture("gone.png", "gone")],
-        notes=["N=48 wants <more>."],
+        notes=["N=48 wants <more>, says `server plan`."],
     )
     lines = write_report(tmp_path, CASES)
 
@@ -36,7 +36,7 @@ def test_the_page_holds_rows_verdicts_and_pictures_in_one_file(tmp_path: Path) -
     text = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64,YSBwaWN0dXJl" in text
     assert "caps &lt;at&gt; N=48" in text
-    assert "N=48 wants &lt;more&gt;." in text
+    assert "N=48 wants &lt;more&gt;, says <code>server plan</code>." in text
     assert "The picture gone.png is not there." in text
     assert '<tr class="outside">' in text
     assert "-29.6%" in text
