@@ -7,8 +7,8 @@ keys and values of every turn that decodes. So it takes
          + decode * (longest context + share * all other contexts)
 
 with n tokens from position `start` to `end`. `c` is the work of a token that does not depend on
-what stands before it, `d` that of attention over what does. A single turn cannot keep a GPU's
-memory busy, which is why a second one adds less than the first (`share`).
+what stands before it, `d` that of attention over what does. Where a single turn
+cannot keep a GPU's memory busy, a second one adds less than the first (`share` under 1).
 
 Before an engine sees a turn its prompt is received, checked and hashed: `request` and
 `request_token` delay that turn and nothing else.

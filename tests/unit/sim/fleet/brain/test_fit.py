@@ -31,9 +31,9 @@ def test_the_table_that_comes_with_the_package_is_what_the_command_writes(tmp_pa
     assert "chosen" in capsys.readouterr().out
 
 
-def test_the_study_s_table_is_met_within_six_percent_and_evicted_turns_within_one():
+def test_the_study_s_table_is_met_within_seven_percent_and_evicted_turns_within_one():
     for row in cost_table.read(NAME)["residuals"]:
-        limit = 0.01 if "evicted" in row["column"] else 0.06
+        limit = 0.01 if "evicted" in row["column"] else 0.07
         assert abs(row["residual"]) <= limit, row
 
 
