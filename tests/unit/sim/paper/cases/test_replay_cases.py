@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sim.fleet.replay.result import ReplayResult, Window
+from sim.fleet.replay.runner import Job
 from sim.paper.case import Workplace
 from sim.paper.cases import (
     aimd,
@@ -16,6 +19,7 @@ from sim.paper.cases import (
     sustained,
 )
 from sim.paper.replay_rows import ALL, FleetRun, study_value
+from sim.paper.rows import Row
 from tests.fakes.replay_worker import result
 
 CASES = (sustained, static_cap, aimd, arrival_paths, finite_batch, recovery)
@@ -45,6 +49,44 @@ def test_every_case_can_be_run_with_either_version_and_quick_ones_are_short(
         assert versions <= ({"study", "installed"} if study else {"installed"})
         quick = case.fleet_runs(workplace(tmp_path, quick=True, study=study))  # type: ignore[attr-defined]
         assert sum(len(run.jobs) for run in quick) <= 3
+
+
+class Rehearsal(Workplace):
+    """Gives results without running anything: hits fall in every other seed."""
+
+    def replays(self, jobs: Sequence[Job], what: str) -> list[ReplayResult]:
+        return [self._result(job) for job in jobs]
+
+    def _result(self, job: Job) -> ReplayResult:
+        num_windows = max(int(job.settings.duration_s // 120), 1)
+        low = 0.1 if job.seed % 2 else 1.0
+        windows = tuple(window(index, low if index > 1 else 1.0) for index in range(num_windows))
+        return replace(
+            result(job.seed, job.settings.engine.version),
+            windows=windows,
+            duration_s=120.0 * num_windows,
+            rps=2.0 + 0.1 * job.seed,
+            jain=0.9,
+            episodes_per_min=5.0,
+            first_low_hit_s=360.0 if job.seed % 2 else None,
+        )
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__.rsplit(".")[-1])
+def test_a_case_leaves_rows_that_can_be_read_and_every_picture_that_it_names(
+    case: object, quick: bool, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    place = Rehearsal(tmp_path, 1, lambda _: None, quick=quick, study_folder=tmp_path)
+    case.CASE.run(place)  # type: ignore[attr-defined]
+    name = case.__name__.rsplit(".")[-1].replace("_", "-")  # type: ignore[attr-defined]
+    content = json.loads((tmp_path / f"{name}.json").read_text())
+    rows = [Row.from_json(row) for row in content["rows"]]
+    assert any(row.ours is not None and row.study is not None for row in rows)
+    assert content["pictures"]
+    for picture in content["pictures"]:
+        assert (tmp_path / picture["file"]).stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__.rsplit(".")[-1])
