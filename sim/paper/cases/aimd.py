@@ -145,7 +145,7 @@ def _draw(workplace: Workplace, by_row: dict[str, list[ReplayResult]]) -> Pictur
         column[2].set_ylabel("kv_cache_usage")
         for axis, text in ((column[1], "hits are low below"), (column[2], "usage is high above")):
             axis.axhline(USAGE_HIGH, color="black", linestyle="--", linewidth=0.9)
-            axis.annotate(text, (0.5, USAGE_HIGH), fontsize=8, va="bottom")
+            axis.text(0.01, 0.8, text, fontsize=8, va="bottom", transform=axis.transAxes)
             axis.set_ylim(0, 1.03)
         column[2].set_xlabel("virtual minutes")
         for axis in column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
@@ -32,6 +33,8 @@ CELLS = ((48, 12), (48, 16), (48, 20), (48, 24), (32, 16))
 #: At this cap the study's hit rate has begun to fall, and chance decides how far.
 UNSTABLE = ((48, 24),)
 SEEDS_STABLE, SEEDS_UNSTABLE, SEEDS_OTHER = 4, 10, 2
+#: The study names two pools, and not which of its fleets ran on which.
+OTHER_POOL = 4396
 UNLIMITED = "N32"
 #: The study's figure 10.
 FIGURE_10 = (UNLIMITED, "N32_K16", "N48_K20")
@@ -67,30 +70,15 @@ def run(workplace: Workplace) -> None:
 def fleet_runs(workplace: Workplace) -> list[FleetRun]:
     """All cells, the ones to be judged first; and the fleet without a cap of figure 10."""
     main, *others = workplace.engine_versions
-    cells = ((48, 20), (32, 16)) if workplace.quick else CELLS
-    runs = []
-    for version in (main, *([] if workplace.quick else others)):
-        for robots, cap in cells:
-            name = f"N{robots}_K{cap}"
-            is_stable = (robots, cap) not in UNSTABLE
-            usual = SEEDS_STABLE if is_stable else SEEDS_UNSTABLE
-            settings = ReplaySettings.sustained(
-                robots,
-                admission=capped(cap),
-                engine=engine(version),
-                duration_s=QUICK_S if workplace.quick else CAPPED_S,
-            )
-            seeds = workplace.seeds(usual if version == main else SEEDS_OTHER, 1)
-            runs.append(
-                FleetRun(
-                    name,
-                    f"{PATH}/{name}",
-                    jobs_of(settings, seeds),
-                    is_stable,
-                    variant_of(version),
-                    is_judged=version == main,
-                )
-            )
+    if workplace.quick:
+        runs = [_cell(workplace, *cell, main, is_judged=True) for cell in ((48, 20), (32, 16))]
+    else:
+        runs = [_cell(workplace, *cell, main, is_judged=True) for cell in CELLS]
+        runs += [
+            _cell(workplace, *cell, main, words="pool of 4,396", pool_blocks=OTHER_POOL)
+            for cell in UNSTABLE
+        ]
+        runs += [_cell(workplace, *cell, other) for other in others for cell in CELLS]
     # As in the case "sustained", so that the same runs serve both.
     unlimited = ReplaySettings.sustained(
         32, engine=engine(main), duration_s=QUICK_S if workplace.quick else SUSTAINED_S
@@ -98,6 +86,33 @@ def fleet_runs(workplace: Workplace) -> list[FleetRun]:
     jobs = jobs_of(unlimited, workplace.seeds(SEEDS_STABLE, 1))
     path = f"{BRAIN}/sustained_replay/{UNLIMITED}"
     return [*runs, FleetRun(UNLIMITED, path, jobs, False, variant_of(main), is_judged=False)]
+
+
+def _cell(
+    workplace: Workplace,
+    robots: int,
+    cap: int,
+    version: Any,
+    is_judged: bool = False,
+    words: str = "",
+    **changes: Any,
+) -> FleetRun:
+    name = f"N{robots}_K{cap}"
+    is_stable = (robots, cap) not in UNSTABLE
+    settings = ReplaySettings.sustained(
+        robots,
+        admission=capped(cap),
+        engine=engine(version, **changes),
+        duration_s=QUICK_S if workplace.quick else CAPPED_S,
+    )
+    usual = SEEDS_STABLE if is_stable else SEEDS_UNSTABLE
+    if version != workplace.engine_versions[0]:
+        usual = SEEDS_OTHER
+    elif changes:
+        usual = SEEDS_STABLE
+    jobs = jobs_of(settings, workplace.seeds(usual, 1))
+    path = f"{PATH}/{name}"
+    return FleetRun(name, path, jobs, is_stable, variant_of(version, words), is_judged)
 
 
 def _draw_caps(workplace: Workplace, by_row: dict[str, list[ReplayResult]]) -> Picture:

@@ -38,7 +38,7 @@ STABLE = (20,)
 #: The study's unlimited run at 48 was an earlier one, of its 20-minute scan.
 SHORT = (48,)
 SEEDS_STABLE, SEEDS_MAIN, SEEDS_OTHER, SEEDS_ABLATION = 4, 10, 3, 3
-ABLATED = (28, 32)
+ABLATED = (24, 28)
 
 LOW_HIT_AT = Quantity("first_window_under_80pct_hit_s", "s", lambda run: run.first_low_hit_s)
 COLLAPSE_MINUTE = Quantity("collapse_minute", "min", lambda run: _minutes(run.first_low_hit_s))
@@ -95,7 +95,8 @@ def fleet_runs(workplace: Workplace) -> list[FleetRun]:
         runs += [_fleet(workplace, n, other, SEEDS_OTHER, variant_of(other)) for n in ROBOTS]
     for words, changes in ablations(main).items():
         for robots in ABLATED:
-            run = _fleet(workplace, robots, main, SEEDS_ABLATION, variant_of(main, words))
+            variant = words if words.startswith("installed") else variant_of(main, words)
+            run = _fleet(workplace, robots, main, SEEDS_ABLATION, variant)
             jobs = [replace(job, settings=replace(job.settings, **changes)) for job in run.jobs]
             runs.append(replace(run, jobs=tuple(jobs)))
     return runs
