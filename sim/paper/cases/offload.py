@@ -23,11 +23,12 @@ ROBOTS = (32, 48)
 #: The best cap of the study, for comparison: the same fleet kept out at the door instead.
 CAP = 20
 #: Times the pool. 4,270 blocks are 219 GB.
-HOST_POOLS = (0.5, 1.0, 2.0, 4.0)
-#: Over all four GPUs together: from one PCIe 4.0 x16 that they share to a PCIe 5.0 x16 for each.
-GIGABYTES_PER_S = (25.0, 50.0, 100.0, 200.0)
-QUICK_HOST_POOLS, QUICK_GIGABYTES_PER_S = (1.0, 4.0), (25.0, 200.0)
-#: A fleet that the study calls collapsed computes more than twice what a healthy one does.
+HOST_POOLS = (0.5, 1.0, 2.0)
+#: Over all four GPUs together: from less than half of a PCIe 4.0 x16 that they share to one for
+#: each.
+GIGABYTES_PER_S = (10.0, 25.0, 50.0, 100.0)
+QUICK_HOST_POOLS, QUICK_GIGABYTES_PER_S = (0.5, 1.0), (10.0, 100.0)
+#: Below it a fleet is on its way over the cliff.
 HEALTHY_HIT = 0.95
 
 
