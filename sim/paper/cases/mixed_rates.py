@@ -191,7 +191,7 @@ def _draw(summary: list[dict[str, Any]], workplace: Workplace, file: str) -> Non
 
 CASE = Case(
     "ten robots of two rates under five batchers: starved ticks and progress",
-    1,
+    0.5,
     run,
-    quick_minutes=0.2,
+    quick_minutes=0.1,
 )

@@ -373,5 +373,5 @@ def _draw_example(axes: Any, episodes: Sequence[Episode]) -> None:
 
 
 CASE = Case(
-    "jump and jerk at the seams between chunks, by delay and merge", 4.0, run, quick_minutes=0.4
+    "jump and jerk at the seams between chunks, by delay and merge", 2.0, run, quick_minutes=0.3
 )

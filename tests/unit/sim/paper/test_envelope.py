@@ -30,7 +30,7 @@ from sim.paper.cases.envelope import (
 )
 from tests.fakes.replay_brain import FakeBrain
 
-HELD = Outcome(Point(20.0, 1, 8), 2.0, 1.0, 0.99, 0.005, 0.25, 76_000.0, 9, 24, 9)
+HELD = Outcome(Point(20.0, 1, 8), 2.0, 1.0, 0.99, 0.005, 0.02, 0.25, 76_000.0, 9, 24, 9)
 
 
 def intervals(seed: int = 0) -> Iterator[EpisodeTrace]:
@@ -94,7 +94,7 @@ def test_the_case_asks_the_same_plan_as_the_command(
 def test_a_tier_that_fails_where_the_plan_trusts_it_is_a_promise_too_many() -> None:
     assert HELD.failed == ()
     assert HELD.agreement == "agree"
-    starved = replace(HELD, worst_starved=0.2)
+    starved = replace(HELD, starved=0.2)
     assert (starved.failed, starved.agreement) == (("action",), "plan promises too much")
     beyond = replace(starved, point=Point(20.0, 1, 12))
     assert (beyond.planned_to_fail, beyond.agreement) == (("action",), "agree")
@@ -105,7 +105,7 @@ def test_a_tier_that_fails_where_the_plan_trusts_it_is_a_promise_too_many() -> N
 
 
 def test_rows_name_the_largest_cap_that_holds_and_what_fails_beyond() -> None:
-    beyond = replace(HELD, point=Point(20.0, 1, 16), worst_starved=0.5)
+    beyond = replace(HELD, point=Point(20.0, 1, 16), starved=0.5)
     rows = replay_rows([HELD, beyond])
     assert [(row.row, row.quantity, row.ours) for row in rows] == [
         ("20Hz_1gpu", "robots_carried", 8.0),

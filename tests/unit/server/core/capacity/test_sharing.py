@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from robot_sdk.errors import InvalidArgumentError
 from server.core.capacity import robots_sharing
-from server.core.capacity.sharing import OVERLOADED_SHARE
+from server.core.capacity.sharing import FULL_SHARE
 
 PLACES = st.integers(0, 64)
 SHARES = st.floats(0.001, 1.0)
@@ -24,9 +24,11 @@ def test_without_a_place_no_robot_fits_however_seldom_it_comes() -> None:
     assert robots_sharing(0, 0.01) == 0
 
 
-def test_one_place_is_shared_by_as_many_as_the_binomial_says() -> None:
-    # P(X > 1) of 15 robots at 1%: 1 - 0.99^15 - 15 * 0.01 * 0.99^14 = 0.0096; of 16: 0.0109.
-    assert robots_sharing(1, 0.01) == 15
+def test_places_are_shared_by_as_many_as_the_binomial_says() -> None:
+    # One other robot at 1% takes the place in 1%; two take it in 1.99%.
+    assert robots_sharing(1, 0.01) == 2
+    # All 3 others at 20%: 0.8%. 3 or more of 4: 4 * 0.2^3 * 0.8 + 0.2^4 = 2.7%.
+    assert robots_sharing(3, 0.2) == 4
 
 
 @given(PLACES, SHARES)
@@ -44,11 +46,11 @@ def test_more_places_never_carry_fewer_robots(one: int, other: int, share: float
     assert robots_sharing(few, share) <= robots_sharing(many, share)
 
 
-def test_robots_drawn_at_random_find_the_tier_full_as_seldom_as_promised() -> None:
+def test_a_robot_finds_the_tier_full_as_seldom_as_promised() -> None:
     chance = random.Random(0)
-    robots, looks = robots_sharing(7, 0.1), 20_000
-    full = sum(sum(chance.random() < 0.1 for _ in range(robots)) > 7 for _ in range(looks))
-    assert full / looks <= OVERLOADED_SHARE + 0.002
+    others, looks = robots_sharing(7, 0.1) - 1, 20_000
+    full = sum(sum(chance.random() < 0.1 for _ in range(others)) >= 7 for _ in range(looks))
+    assert full / looks <= FULL_SHARE + 0.002
 
 
 @pytest.mark.parametrize(("places", "share"), [(-1, 0.5), (7, 0.0), (7, 1.01), (7, float("nan"))])
