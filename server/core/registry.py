@@ -162,6 +162,7 @@ class EpisodeRegistry:
         self.ledger.set_pool(
             engine.pool_blocks, engine.block_tokens, engine.snapshot_interval_tokens
         )
+        self.ledger.see_usage(engine.kv_cache_usage, engine.requests_waiting)
 
     def tell_brain(self, problem: str) -> None:
         """Why the brain can take no turn; empty if it can. Whoever needs it waits at the door."""
@@ -214,10 +215,11 @@ class EpisodeRegistry:
     def turn_hold_s(self, episode_id: str, now_s: float) -> float:
         """How long the next turn of an admitted episode has to wait before it asks again.
 
-        0: it may start. The sum of holds of one turn stays within `max_turn_hold_s`, so no turn is
-        ever refused.
+        0: it may start, and is taken to start now. The sum of holds of one turn stays within
+        `max_turn_hold_s`, so no turn is ever refused.
         """
         if not self.admission.holds_turns:
+            self.ledger.begin_turn(episode_id)
             return 0.0
         since_s = self._held_since_s.setdefault(episode_id, now_s)
         left_s = since_s + self._max_turn_hold_s - now_s
@@ -227,6 +229,7 @@ class EpisodeRegistry:
         if hold_s > 0:
             return hold_s
         del self._held_since_s[episode_id]
+        self.ledger.begin_turn(episode_id)
         return 0.0
 
     def begin_drain(self, now_s: float, deadline_s: float, reason: str) -> Drain:

@@ -17,7 +17,9 @@ class AdmissionSection:
         "unlimited",
         "Admission policy. unlimited: everybody. static-cap: a fixed number of episodes. aimd: a "
         "cap that follows the engine's KV usage, which fails on long contexts (the study's "
-        "baseline). working-set: by what the episodes inside will need of the engine's KV pool.",
+        "baseline). forecast-cap: the pool over the mean length of ended conversations. "
+        "pause-resume: everybody, and conversations pause between turns while all together pass "
+        "the pool. working-set: by what the episodes inside will need of the engine's KV pool.",
         choices=POLICY_NAMES,
     )
     cap: int | None = setting(
@@ -51,8 +53,8 @@ class AdmissionSection:
     )
     max_turn_hold_s: float = setting(
         30.0,
-        "Longest time that a policy may let one turn of an admitted episode wait. None of the "
-        "present policies does.",
+        "Longest time that a policy may let one turn of an admitted episode wait. Only "
+        "pause-resume does.",
         minimum=0.0,
         maximum=3600.0,
     )
@@ -76,33 +78,32 @@ class AdmissionSection:
     aimd_hit_low: float = setting(
         0.8, "With aimd: a full-prefix hit rate below this is low.", minimum=0.0, maximum=1.0
     )
+    forecast_cap_overcommit: float = setting(
+        1.0,
+        "With forecast-cap: factor on the pool; 1 lets all inside be at their longest at once.",
+        minimum=0.01,
+        maximum=100.0,
+    )
+    forecast_cap_first_context_tokens: int = setting(
+        262_144,
+        "With forecast-cap: how long a conversation becomes, before one has ended.",
+        minimum=1,
+    )
+    pause_resume_interval_s: float = setting(
+        5.0, "With pause-resume: time between two looks at the sum.", minimum=0.1
+    )
+    pause_resume_room_tokens: int = setting(
+        100, "With pause-resume: room for each conversation's answer.", minimum=0
+    )
     working_set_pool_share: float | None = setting(
         None,
-        "With working-set: share of the pool to hand out. Absent: learned from which prefixes "
-        "survive, 0.85 before anything was lost.",
+        "With working-set: share of the pool to hand out, whatever was learned. Absent: as "
+        "learned from which prefixes survive.",
         minimum=0.01,
         maximum=1.0,
     )
-    working_set_peak_share: float = setting(
-        0.85,
-        "With working-set: share of what its task family reaches at which a young episode is "
-        "priced.",
-        minimum=0.0,
-        maximum=2.0,
-    )
-    working_set_growth_turns: int = setting(
-        2, "With working-set: turns ahead of its context that an episode is priced.", minimum=0
-    )
-    working_set_overhead_blocks: int = setting(
-        8, "With working-set: blocks added to the price of each episode.", minimum=0
-    )
     working_set_slow_start_episodes: int = setting(
-        4, "With working-set: episodes inside at once while no task family is known.", minimum=1
-    )
-    working_set_slow_start_interval_s: float = setting(
-        30.0,
-        "With working-set: time after which slow start lets in one more if nothing was lost.",
-        minimum=0.1,
+        8, "With working-set: episodes inside at once while no conversation is known.", minimum=1
     )
 
     def policy_settings(self) -> dict[str, Any]:

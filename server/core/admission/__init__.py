@@ -4,6 +4,7 @@ from server.core.admission.aimd import AimdAdmission, AimdSettings, ControlRecor
 from server.core.admission.build import POLICY_NAMES, build_policy
 from server.core.admission.expected_wait import DurationHistory, expected_waits_s
 from server.core.admission.fair_order import fair_order
+from server.core.admission.forecast_cap import ForecastCapAdmission, ForecastCapSettings
 from server.core.admission.interface import (
     POLICIES_WITH_A_CAP,
     ActiveEpisode,
@@ -14,6 +15,7 @@ from server.core.admission.interface import (
     FleetView,
     WaitingEpisode,
 )
+from server.core.admission.pause_resume import PauseResumeAdmission, PauseResumeSettings
 from server.core.admission.static_cap import StaticCapAdmission
 from server.core.admission.unlimited import UnlimitedAdmission
 from server.core.admission.working_set import WorkingSetAdmission, WorkingSetSettings
@@ -31,6 +33,10 @@ __all__ = [
     "DurationHistory",
     "EndedEpisode",
     "FleetView",
+    "ForecastCapAdmission",
+    "ForecastCapSettings",
+    "PauseResumeAdmission",
+    "PauseResumeSettings",
     "StaticCapAdmission",
     "UnlimitedAdmission",
     "WaitingEpisode",

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from robot_sdk.errors import InvalidArgumentError
 from server.core.admission.aimd import AimdAdmission, AimdSettings
+from server.core.admission.forecast_cap import ForecastCapAdmission, ForecastCapSettings
 from server.core.admission.interface import POLICIES_WITH_A_CAP, AdmissionPolicy
+from server.core.admission.pause_resume import PauseResumeAdmission, PauseResumeSettings
 from server.core.admission.static_cap import StaticCapAdmission
 from server.core.admission.unlimited import UnlimitedAdmission
 from server.core.admission.working_set import WorkingSetAdmission, WorkingSetSettings
@@ -20,6 +22,8 @@ POLICY_NAMES = (
     UnlimitedAdmission.name,
     StaticCapAdmission.name,
     AimdAdmission.name,
+    ForecastCapAdmission.name,
+    PauseResumeAdmission.name,
     WorkingSetAdmission.name,
 )
 
@@ -45,6 +49,10 @@ def build_policy(name: str, settings: Mapping[str, Any]) -> AdmissionPolicy:
         return StaticCapAdmission(cap)
     if name == AimdAdmission.name:
         return AimdAdmission(cap, _settings_of(name, AimdSettings, own))
+    if name == ForecastCapAdmission.name:
+        return ForecastCapAdmission(_settings_of(name, ForecastCapSettings, own))
+    if name == PauseResumeAdmission.name:
+        return PauseResumeAdmission(_settings_of(name, PauseResumeSettings, own))
     if name == WorkingSetAdmission.name:
         return WorkingSetAdmission(_settings_of(name, WorkingSetSettings, own))
     raise InvalidArgumentError(

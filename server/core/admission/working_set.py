@@ -1,25 +1,36 @@
-"""Admission by what the episodes inside will need of the pool, in blocks.
+"""Admission by what the episodes inside will need of the engine's pool. There is nothing to tune.
 
-An episode is priced by the context it will have, not by the one it has: those admitted young all
-grow up together, and a forecast that looks only a turn ahead lets in several times too many
-(`_price_blocks`). The price is learned from ended episodes of the same task family, the capacity
-from which prefixes survived (`server.core.residency.capacity`). While prefixes are being lost
-nobody comes in: a fleet that has tipped over recovers only when some have ended.
+Everything that it decides on is learned while it runs; server/README.md tells how each part was
+found in replays.
 
-Limits of this first version:
+- **What will be needed.** Each episode is priced by its course (`server.core.residency.Course`):
+  how much each turn adds and when such conversations end, by family and number of turns. The sum
+  over all inside is looked at up to 40 turns ahead, since those who came in young grow up together,
+  and its highest point counts.
+- **What goes on top.** Between two turns of an episode the dead leave their blocks, and the turn
+  itself ages its own prefix. `ReuseDistances` counts that exactly for every turn. The part beyond
+  the living contexts, per episode inside, is the reserve: as much as is passed by `TOLERATED` of
+  the turns. It grows with the number inside, because turns take longer then.
+- **What there is.** 0.85 of the pool, the study's rule, and less as soon as a prefix was lost at a
+  shorter distance. Nobody is believed about the pool's size: the engine's KV usage is the blocks of
+  running turns over it, so both together measure it (`LedgerSnapshot.measured_pool_blocks`). Of an
+  engine without that gauge only little more is handed out than was seen to survive.
+- **How fast.** Before anything has ended, no more than a share of the room is planned with. Later
+  a part of those inside at most may be young, since their long prompts delay everybody. After each
+  lost prefix the door stays closed for a while, and as long as the hit rate is low.
 
-- It needs the pool's size and block size, from the engine or from the configuration. Without them
-  it stays in slow start: one more episode per interval while the hit rate is healthy, and no way
-  back but that episodes end.
-- A family that has just appeared is priced like the longest of all, which may be far too much; one
-  that becomes longer while it runs is found out only as its episodes end.
-- Text that episodes share in front is priced for each of them.
-- It never asks an episode inside to wait.
+Limits: text that episodes share in front is priced for each of them; episodes inside are never
+asked to wait; an engine that tells neither what it found in its cache nor its pool gets a handful
+of episodes and no more.
 """
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from dataclasses import dataclass
+
+import numpy as np
 
 from robot_sdk.plain_text import counted
 from server.core.admission.interface import (
@@ -28,42 +39,81 @@ from server.core.admission.interface import (
     AdmissionPolicy,
     AdmissionReport,
     FleetView,
-    WaitingEpisode,
 )
 from server.core.residency import (
     HEALTHY_HIT,
+    HORIZON_TURNS,
     MIN_COUNTED,
-    PEAK_SHARE,
+    PRIOR_SHARE,
+    CountedTurn,
+    FloatArray,
     LedgerSnapshot,
-    blocks_of,
+    PrefixOutcome,
 )
 
-#: Ended episodes before what they reached replaces slow start.
-_MIN_ENDED = 4
+#: Share of turns that may find their prefix lost. A lost prefix costs 25 turns' work, and one more
+#: episode inside gives 1% more turns: between 0.1% and 0.4% the replay's throughput is flat.
+TOLERATED = 0.002
+#: Of a pool that nothing but a number speaks for, so much is handed out; then this much more than
+#: was seen to survive.
+UNPROVEN_SHARE = 0.65
+PROVEN_STEP = 1.1
+#: The tail of what goes on top is fitted to the highest tenth of this many turns, of this long.
+_TAIL = 0.1
+_NUM_TURNS = 2048
+_TURNS_S = 600.0
+_FEW_TURNS = 48
+#: Bounds of the reserve of an episode, as shares of the mean context: what it is taken to be before
+#: enough have ended, and the most it counts, so that a bad time is not held against all later ones.
+_FIRST_RESERVE = 0.3
+_MOST_RESERVE = 0.6
+_FEW_ENDED = 16
+#: Before so many have ended the end of a course is unknown: only so many turns beyond the furthest
+#: episode's are looked at, and only this share of the room is planned with.
+_START_ENDED = 4
+_START_TURNS = 8
+_START_SHARE = 0.6
+#: Turns in which a conversation grows fast, and how many inside may be in them.
+_YOUNG_TURNS = 5
+_YOUNG_SHARE = 0.4
+_MOST_YOUNG_OF_FEW = 8
+#: The door stays closed for so long after a lost prefix: about the time between two turns of one
+#: episode, in which it shows whether others were lost along with it.
+_BACK_OFF_S = 15.0
+
+_HORIZON = np.array(HORIZON_TURNS)
 
 
 @dataclass(frozen=True)
 class WorkingSetSettings:
-    """Attributes:
-    pool_share: Share of the pool to hand out; None: as learned, 0.85 before anything was learned.
-    peak_share: Share of its family's peak at which a young episode is priced; see
-        server.core.residency.PEAK_SHARE.
-    growth_turns: An episode is priced at least this many turns ahead of its present context.
-    overhead_blocks: Added for each episode: started blocks and state snapshots.
-    slow_start_episodes: Inside at once while nothing is known of any task family.
-    slow_start_interval_s: Time after which slow start lets in one more.
+    """What may be set, and need not be.
+
+    Attributes:
+        pool_share: Share of the pool to hand out, whatever was learned; None: as learned.
+        slow_start_episodes: Inside at once while nothing is known of any conversation.
     """
 
     pool_share: float | None = None
-    peak_share: float = PEAK_SHARE
-    growth_turns: int = 2
-    overhead_blocks: int = 8
-    slow_start_episodes: int = 4
-    slow_start_interval_s: float = 30.0
+    slow_start_episodes: int = 8
+
+
+@dataclass
+class _Outlook:
+    """What those inside will need; one more is added as it comes in.
+
+    Attributes:
+        blocks: Shape (len(HORIZON_TURNS),). At each of the horizon's turns.
+        furthest_turns: Turns of the episode that has had most.
+    """
+
+    blocks: FloatArray
+    num_inside: int
+    num_young: int
+    furthest_turns: int
 
 
 class WorkingSetAdmission(AdmissionPolicy):
-    """Admits while the prices of all inside stay within the budget. See the module.
+    """Admits while what all inside will need stays within what there is. See the module.
 
     One episode is always let in, however large: it may be the only one that anybody wants.
     Episodes without a brain cost nothing here.
@@ -73,99 +123,170 @@ class WorkingSetAdmission(AdmissionPolicy):
 
     def __init__(self, settings: WorkingSetSettings | None = None) -> None:
         self._settings = settings or WorkingSetSettings()
-        self._slow_cap = self._settings.slow_start_episodes
-        self.control_interval_s = self._settings.slow_start_interval_s
+        self._beyond_living: deque[tuple[float, float]] = deque(maxlen=_NUM_TURNS)
+        self._tail_blocks: float | None = None
+        self._lost_s: float | None = None
+
+    def on_turn(self, turn: CountedTurn) -> None:
+        now_s = turn.footprint.committed_s
+        if turn.outcome is PrefixOutcome.MISS:
+            self._lost_s = now_s
+        if turn.needed_blocks is None:
+            return
+        beyond = (turn.needed_blocks - turn.live_blocks) / max(turn.num_live, 1)
+        self._beyond_living.append((now_s, beyond))
+        while self._beyond_living[0][0] < now_s - _TURNS_S:
+            self._beyond_living.popleft()
+        self._tail_blocks = None
 
     def decide(self, view: FleetView) -> AdmissionDecision:
         ledger = view.ledger
-        budget = self._budget_blocks(ledger)
-        inside = [episode for episode in view.active if episode.uses_brain]
-        used, num_inside = self._used_blocks(view), len(inside)
+        room = self._room_blocks(ledger)
+        reserve = self._reserve_blocks(view)
+        outlook = self._outlook(view, reserve)
         for place, episode in enumerate(view.waiting):
             if not episode.uses_brain:
                 continue
-            price = self._price_blocks(episode, ledger)
-            if num_inside:
-                reason = self._refusal(used, price, budget, num_inside, ledger)
+            more = outlook.blocks + _course_blocks(episode.task_family, (0,), (0,), ledger, reserve)
+            if outlook.num_inside:
+                reason = self._refusal(view, outlook, more, room)
                 if reason:
                     return AdmissionDecision(place, reason)
-            used += price
-            num_inside += 1
+            outlook.blocks = more
+            outlook.num_inside += 1
+            outlook.num_young += 1
         return AdmissionDecision(len(view.waiting))
 
-    def control(self, view: FleetView) -> None:
-        """One more in slow start, if those inside do well and the slots are used."""
-        hit = view.ledger.window.full_prefix_hit
-        num_inside = sum(episode.uses_brain for episode in view.active)
-        if (
-            self._is_slow_start(view.ledger)
-            and hit is not None
-            and hit >= HEALTHY_HIT
-            and num_inside >= self._slow_cap
-        ):
-            self._slow_cap += 1
-
     def report(self, view: FleetView) -> AdmissionReport:
-        if self._is_slow_start(view.ledger):
-            at_once = counted(self._slow_cap, "episode")
-            detail = f"slow start: {at_once} at once, {self._missing(view.ledger)}"
+        outlook = self._outlook(view, self._reserve_blocks(view))
+        knows_blocks = view.ledger.block_tokens is not None
+        room = self._room_blocks(view.ledger)
+        if self._knows_nothing(view.ledger, room):
+            at_once = counted(self._settings.slow_start_episodes, "episode")
+            detail = f"slow start: {at_once} at once, {_missing(room)}"
         else:
             detail = f"forecast from {view.ledger.forecasts.num_ended} ended episodes"
         return AdmissionReport(
-            forecast_blocks=self._used_blocks(view) if view.ledger.block_tokens else None,
-            capacity_blocks=self._budget_blocks(view.ledger),
+            forecast_blocks=math.ceil(outlook.blocks.max()) if knows_blocks else None,
+            capacity_blocks=room if knows_blocks else None,
             detail=detail,
         )
 
     def _refusal(
-        self, used: int, price: int, budget: int | None, num_inside: int, ledger: LedgerSnapshot
+        self, view: FleetView, outlook: _Outlook, more: FloatArray, room: int | None
     ) -> str:
         """Why one more may not come in; empty if it may."""
+        ledger, inside = view.ledger, counted(outlook.num_inside, "episode")
         hit = ledger.window.full_prefix_hit
         if hit is not None and hit < HEALTHY_HIT and ledger.window.num_counted >= MIN_COUNTED:
-            return (
-                f"working set: prefixes of {counted(num_inside, 'episode')} inside are being lost "
-                f"(hit {hit:.2f})"
-            )
-        if self._is_slow_start(ledger) and num_inside >= self._slow_cap:
-            inside = counted(num_inside, "episode")
-            return f"working set, slow start: {inside} inside, {self._missing(ledger)}"
-        if budget is not None and used + price > budget:
-            verb = "is" if num_inside == 1 else "are"
-            return (
-                f"working set: {counted(num_inside, 'episode')} inside {verb} forecast to need "
-                f"{used} of {budget} blocks, the next one {price} more"
-            )
-        return ""
-
-    def _is_slow_start(self, ledger: LedgerSnapshot) -> bool:
-        return ledger.forecasts.num_ended < _MIN_ENDED or self._budget_blocks(ledger) is None
-
-    def _missing(self, ledger: LedgerSnapshot) -> str:
-        if self._budget_blocks(ledger) is None:
-            return "the pool's size is unknown (admission.pool_blocks, admission.block_tokens)"
-        return f"{ledger.forecasts.num_ended} have ended so far"
-
-    def _budget_blocks(self, ledger: LedgerSnapshot) -> int | None:
-        if ledger.block_tokens is None:
-            return None
-        if self._settings.pool_share is not None and ledger.pool_blocks is not None:
-            return int(self._settings.pool_share * ledger.pool_blocks)
-        return ledger.capacity_blocks
-
-    def _used_blocks(self, view: FleetView) -> int:
-        return sum(
-            self._price_blocks(episode, view.ledger)
-            for episode in view.active
-            if episode.uses_brain
+            return f"working set: prefixes of {inside} inside are being lost (hit {hit:.2f})"
+        if self._knows_nothing(ledger, room):
+            if outlook.num_inside < self._settings.slow_start_episodes:
+                return ""
+            return f"working set, slow start: {inside} inside, {_missing(room)}"
+        assert room is not None
+        if self._lost_s is not None and view.now_s - self._lost_s < _BACK_OFF_S:
+            return f"working set: a prefix of {inside} inside was lost just now"
+        if ledger.forecasts.num_ended < _START_ENDED:
+            known = outlook.furthest_turns + _START_TURNS >= _HORIZON
+            planned, room = float(more[known].max()), int(_START_SHARE * room)
+        elif outlook.num_young >= max(_MOST_YOUNG_OF_FEW, _YOUNG_SHARE * outlook.num_inside):
+            return f"working set: {outlook.num_young} of {inside} inside have only just begun"
+        else:
+            planned = float(more.max())
+        if planned <= room:
+            return ""
+        return (
+            f"working set: {inside} inside and the next one are forecast to need {planned:.0f} "
+            f"of {room} blocks"
         )
 
-    def _price_blocks(self, episode: ActiveEpisode | WaitingEpisode, ledger: LedgerSnapshot) -> int:
-        """max(context + growth, peak_share * its family's peak) in blocks + overhead."""
-        settings = self._settings
-        forecast = ledger.forecasts.of(episode.task_family)
-        context = episode.context_tokens if isinstance(episode, ActiveEpisode) else 0
-        grown = context + settings.growth_turns * (forecast.growth_tokens_per_turn or 0.0)
-        peak = settings.peak_share * (forecast.peak_tokens or 0.0)
-        # Without a block size nothing is compared with this sum.
-        return blocks_of(max(grown, peak), ledger.block_tokens or 1) + settings.overhead_blocks
+    def _knows_nothing(self, ledger: LedgerSnapshot, room: int | None) -> bool:
+        """Of conversations (a second turn of any) or of the room."""
+        return room is None or len(ledger.forecasts.newcomer.course.tokens) <= 2
+
+    def _room_blocks(self, ledger: LedgerSnapshot) -> int | None:
+        """What there is to hand out. None: nothing speaks for any size."""
+        told, measured = ledger.pool_blocks, ledger.measured_pool_blocks
+        if self._settings.pool_share is not None and told is not None:
+            return int(self._settings.pool_share * told)
+        survived, lost = ledger.capacity.survived_blocks, ledger.capacity.lost_blocks
+        room: float
+        if measured is not None:
+            room = PRIOR_SHARE * (measured if told is None else min(measured, told))
+        elif told is not None:
+            proven = PROVEN_STEP * (survived or 0)
+            room = min(PRIOR_SHARE * told, max(UNPROVEN_SHARE * told, proven))
+        elif survived is not None:
+            room = PROVEN_STEP * survived
+        else:
+            return None
+        return int(room if lost is None else min(room, lost))
+
+    def _reserve_blocks(self, view: FleetView) -> float:
+        """For each episode inside, on top of its context."""
+        contexts = [episode.context_tokens for episode in view.active if episode.uses_brain]
+        if not contexts:
+            return 0.0
+        mean = sum(contexts) / len(contexts) / view.ledger.counting_block_tokens
+        reserve = min(self._tail(), _MOST_RESERVE * mean)
+        few = view.ledger.forecasts.num_ended < _FEW_ENDED or len(self._beyond_living) < _FEW_TURNS
+        return max(reserve, _FIRST_RESERVE * mean) if few else reserve
+
+    def _tail(self) -> float:
+        """What is passed by `TOLERATED` of the turns, if the highest tenth falls off evenly."""
+        if self._tail_blocks is None:
+            blocks = np.sort(np.array([beyond for _, beyond in self._beyond_living]))
+            if not len(blocks):
+                return 0.0
+            place = math.ceil((1.0 - _TAIL) * len(blocks)) - 1
+            highest = blocks[place + 1 :] - blocks[place]
+            mean_excess = float(highest.mean()) if len(highest) else 0.0
+            tail = float(blocks[place]) + mean_excess * math.log(_TAIL / TOLERATED)
+            self._tail_blocks = max(tail, 0.0)
+        return self._tail_blocks
+
+    def _outlook(self, view: FleetView, reserve: float) -> _Outlook:
+        inside = [episode for episode in view.active if episode.uses_brain]
+        by_family: dict[str, list[ActiveEpisode]] = {}
+        for episode in inside:
+            by_family.setdefault(episode.task_family, []).append(episode)
+        blocks = np.zeros(len(HORIZON_TURNS))
+        for family, episodes in by_family.items():
+            blocks += _course_blocks(
+                family,
+                [episode.num_turns for episode in episodes],
+                [episode.context_tokens for episode in episodes],
+                view.ledger,
+                reserve,
+            )
+        return _Outlook(
+            blocks,
+            len(inside),
+            sum(episode.num_turns < _YOUNG_TURNS for episode in inside),
+            max((episode.num_turns for episode in inside), default=0),
+        )
+
+
+def _course_blocks(
+    family: str,
+    num_turns: tuple[int, ...] | list[int],
+    context_tokens: tuple[int, ...] | list[int],
+    ledger: LedgerSnapshot,
+    reserve: float,
+) -> FloatArray:
+    """What conversations of one family will need at each of the horizon's turns, together."""
+    course = ledger.forecasts.of(family).course
+    tokens, alive = course.expected_tokens(num_turns, context_tokens)
+    blocks: FloatArray = tokens.sum(axis=0) / ledger.counting_block_tokens
+    blocks += reserve * alive.sum(axis=0)
+    return blocks
+
+
+def _missing(room: int | None) -> str:
+    if room is None:
+        return (
+            "the pool's size is unknown (admission.pool_blocks, admission.block_tokens) and no "
+            "prefix was seen to survive so far"
+        )
+    return "no conversation has had a second turn so far"

@@ -13,6 +13,7 @@ from server.core.residency.alerts import (
 )
 from server.core.residency.boundary import full_prefix_boundary, is_full_prefix_hit
 from server.core.residency.capacity import PRIOR_SHARE, CapacityEstimate
+from server.core.residency.course import HORIZON_TURNS, Course, FloatArray
 from server.core.residency.engine_gauges import SILENT_ENGINE, EngineGauges
 from server.core.residency.footprint import PrefixOutcome, TurnFootprint
 from server.core.residency.forecast import PEAK_SHARE, FamilyForecast, ForecastTable
@@ -25,6 +26,7 @@ from server.core.residency.working_set import LiveContext, blocks_of
 __all__ = [
     "ALERT_NAMES",
     "HEALTHY_HIT",
+    "HORIZON_TURNS",
     "MIN_COUNTED",
     "PEAK_SHARE",
     "PRIOR_SHARE",
@@ -37,8 +39,10 @@ __all__ = [
     "AlertFinding",
     "CapacityEstimate",
     "CountedTurn",
+    "Course",
     "EngineGauges",
     "FamilyForecast",
+    "FloatArray",
     "ForecastTable",
     "LedgerSnapshot",
     "LedgerTotals",

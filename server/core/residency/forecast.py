@@ -6,6 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from server.core.residency.course import Course, CourseHistory
+
 #: Share of its family's mean peak that an episode is forecast at while it is shorter: episodes are
 #: at different points of their lives, so not all are at their peak at once. The best of a few
 #: values in a replay of the study's fleet on vLLM's scheduler.
@@ -16,6 +18,9 @@ _ENOUGH_ENDED = 8
 #: freely, so the table must be bounded.
 _ENDED_PER_FAMILY = 64
 _MAX_FAMILIES = 256
+#: Among more families than this with an ended episode a new one is taken to be one more of the
+#: same; among fewer it is a change of task, and its end is doubted.
+_FEW_FAMILIES = 8
 #: Weight of the newest turn in the growth per turn.
 _NEWEST = 0.05
 
@@ -29,11 +34,13 @@ class FamilyForecast:
         peak_tokens: How long its conversations are taken to become: the mean longest context of
             ended episodes, or the longest of all as long as few have ended.
         growth_tokens_per_turn: What a turn adds, output included; a mean that follows slowly.
+        course: Length and end by number of turns.
     """
 
     num_ended: int = 0
     peak_tokens: float | None = None
     growth_tokens_per_turn: float | None = None
+    course: Course = field(default_factory=Course)
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,10 @@ class _History:
         self.longest_tokens: float | None = None
         self.peak_tokens: float | None = None
         self.growth_tokens: float | None = None
+        self.courses = CourseHistory()
 
-    def ended(self, peak_tokens: int) -> None:
+    def ended(self, peak_tokens: int, num_turns: int) -> None:
+        self.courses.end(num_turns)
         self._peaks.append(peak_tokens)
         self.num_ended = len(self._peaks)
         self.longest_tokens = float(max(self._peaks))
@@ -94,10 +103,16 @@ class FamilyHistories:
         self._of(family).grew(tokens)
         self._table = None
 
-    def ended(self, family: str, peak_tokens: int) -> None:
+    def turn(self, family: str, turn_index: int, tokens: int) -> None:
+        """An episode's turn of this index made its conversation so much longer."""
+        self._overall.courses.turn(turn_index, tokens)
+        self._of(family).courses.turn(turn_index, tokens)
+        self._table = None
+
+    def ended(self, family: str, peak_tokens: int, num_turns: int = 0) -> None:
         """An episode went to its end; its context was at most this long."""
-        self._overall.ended(peak_tokens)
-        self._of(family).ended(peak_tokens)
+        self._overall.ended(peak_tokens, num_turns)
+        self._of(family).ended(peak_tokens, num_turns)
         self._table = None
 
     @property
@@ -105,8 +120,18 @@ class FamilyHistories:
         """As of now; the same object until something was learned."""
         if self._table is None:
             every = self._overall
-            newcomer = FamilyForecast(0, every.longest_tokens, every.growth_tokens)
-            families = {name: _filled(h, newcomer) for name, h in self._families.items()}
+            overall = every.courses.course()
+            num_ended = sum(history.num_ended > 0 for history in self._families.values())
+            newcomer = FamilyForecast(
+                0,
+                every.longest_tokens,
+                every.growth_tokens,
+                overall if num_ended > _FEW_FAMILIES else overall.of_a_newcomer(),
+            )
+            families = {
+                name: _filled(h, newcomer, h.courses.course(overall))
+                for name, h in self._families.items()
+            }
             self._table = ForecastTable(every.num_ended, newcomer, families)
         return self._table
 
@@ -118,10 +143,11 @@ class FamilyHistories:
         return history
 
 
-def _filled(history: _History, newcomer: FamilyForecast) -> FamilyForecast:
+def _filled(history: _History, newcomer: FamilyForecast, course: Course) -> FamilyForecast:
     peak, growth = history.peak_tokens, history.growth_tokens
     return FamilyForecast(
         history.num_ended,
         newcomer.peak_tokens if peak is None else peak,
         newcomer.growth_tokens_per_turn if growth is None else growth,
+        course,
     )

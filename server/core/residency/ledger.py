@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 
 from robot_sdk.messages import TokenUsage
-from server.core.residency.capacity import CapacityEstimate, CapacityLearner
+from server.core.residency.capacity import CapacityLearner
 from server.core.residency.footprint import PrefixOutcome, TurnFootprint, footprint_of
 from server.core.residency.forecast import PEAK_SHARE, FamilyHistories, ForecastTable
 from server.core.residency.healthy_ratio import HealthyRatio
 from server.core.residency.reuse_distance import ReuseDistances
 from server.core.residency.snapshot import LedgerSnapshot, LedgerTotals
 from server.core.residency.window import WINDOW_S, PrefixWindow
-from server.core.residency.working_set import LiveContext, WorkingSet, blocks_of
+from server.core.residency.working_set import (
+    ASSUMED_BLOCK_TOKENS,
+    LiveContext,
+    WorkingSet,
+    blocks_of,
+)
 
-#: Block size where neither engine nor configuration tells one: public endpoints count their cache
-#: in steps of 128 tokens, the coarsest in use, so a hit is never mistaken for a miss by rounding.
-ASSUMED_BLOCK_TOKENS = 128
 #: Newest reuse distances that the quantiles are taken from.
 _NUM_DISTANCES = 256
+#: KV usage from which on it measures the pool, and how many such measurements are enough and kept.
+_LEAST_USAGE = 0.2
+_ENOUGH_MEASURED = 16
+_NUM_MEASURED = 64
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,12 @@ class CountedTurn:
     """A turn as the ledger counted it.
 
     Attributes:
-        reuse_distance_blocks: Distinct blocks that other episodes touched since this one's last
-            turn; None at its first.
+        reuse_distance_blocks: Blocks that were in the way when it began; see ReuseDistances. None
+            at an episode's first turn.
         needed_blocks: The same plus the episode's own prefix: a least-recently-used pool of this
             size would just have kept it.
+        live_blocks: Contexts of all living episodes when it began. What a turn needs beyond them is
+            what the dead and the stale took.
     """
 
     episode_id: str
@@ -40,6 +49,15 @@ class CountedTurn:
     outcome: PrefixOutcome
     reuse_distance_blocks: int | None
     needed_blocks: int | None
+    live_blocks: int = 0
+    num_live: int = 1
+
+
+@dataclass(frozen=True)
+class _Begun:
+    distance_blocks: int | None
+    live_blocks: int
+    num_live: int
 
 
 class PrefixLedger:
@@ -87,10 +105,36 @@ class PrefixLedger:
             self._working_set.put(context)
         self._start_counting_blocks()
 
+    def see_usage(self, kv_cache_usage: float | None, requests_waiting: int | None) -> None:
+        """The engine's gauges were read.
+
+        Its usage is the share of the pool that running turns hold, and their conversations are
+        known: together they measure the pool. A request that waits holds nothing yet, and a low
+        usage is too coarse.
+        """
+        held_blocks = self._distances.held_blocks
+        if kv_cache_usage is None or kv_cache_usage < _LEAST_USAGE or requests_waiting:
+            return
+        if held_blocks:
+            self._measured_blocks.append(held_blocks / kv_cache_usage)
+
     def begin_episode(self, episode_id: str, task_family: str) -> None:
         """An episode was admitted."""
         if self._working_set.get(episode_id) is None:
             self._working_set.put(LiveContext(episode_id, task_family))
+
+    def begin_turn(self, episode_id: str) -> None:
+        """A turn goes to the engine now. Without this it counts as begun when it is committed.
+
+        Args:
+            episode_id: Without effect if it is not inside.
+        """
+        if self._working_set.get(episode_id) is not None:
+            self._begun[episode_id] = _Begun(
+                self._distances.begin_turn(episode_id),
+                self._working_set.total_blocks,
+                len(self._working_set),
+            )
 
     def record_turn(
         self, episode_id: str, usage: TokenUsage, now_s: float, is_rebuild: bool = False
@@ -119,25 +163,46 @@ class PrefixLedger:
             snapshot_interval_tokens=self._snapshot_interval_tokens,
         )
         if footprint is None:
+            if self._begun.pop(episode_id, None) is not None:
+                self._distances.end_turn(
+                    episode_id, blocks_of(context.context_tokens, block_tokens)
+                )
             return None
         outcome = footprint.outcome
         self._count(footprint, outcome)
         self._window.add(footprint, outcome)
         self._ratio.look(self._window.sums, now_s)
+        if episode_id not in self._begun:
+            self.begin_turn(episode_id)
+        begun = self._begun.pop(episode_id)
         self._put_context(context, footprint)
         own_blocks = blocks_of(footprint.expected_prefix_tokens, block_tokens)
-        distance = self._distances.touch(
-            episode_id,
-            blocks_of(footprint.context_tokens, block_tokens),
-            kept_blocks=footprint.expected_prefix_tokens // block_tokens if is_rebuild else None,
+        old_blocks = blocks_of(context.context_tokens, block_tokens)
+        left_blocks = 0
+        if outcome is PrefixOutcome.MISS:
+            left_blocks = old_blocks
+        elif is_rebuild:
+            left_blocks = max(old_blocks - footprint.expected_prefix_tokens // block_tokens, 0)
+        self._distances.end_turn(
+            episode_id, blocks_of(footprint.context_tokens, block_tokens), left_blocks
         )
+        distance = begun.distance_blocks
         needed = None
         if distance is not None:
             self._newest_distances.append(distance)
             needed = distance + own_blocks
             if outcome in (PrefixOutcome.HIT, PrefixOutcome.MISS):
                 self._capacity.add(needed, outcome is PrefixOutcome.HIT, now_s)
-        return CountedTurn(episode_id, context.task_family, footprint, outcome, distance, needed)
+        return CountedTurn(
+            episode_id,
+            context.task_family,
+            footprint,
+            outcome,
+            distance,
+            needed,
+            begun.live_blocks,
+            begun.num_live,
+        )
 
     def end_episode(self, episode_id: str, went_to_its_end: bool) -> LiveContext | None:
         """An episode is no more; its context leaves the working set.
@@ -152,8 +217,9 @@ class PrefixLedger:
         """
         context = self._working_set.remove(episode_id)
         self._distances.forget(episode_id)
+        self._begun.pop(episode_id, None)
         if context is not None and went_to_its_end and context.num_turns:
-            self._histories.ended(context.task_family, context.peak_tokens)
+            self._histories.ended(context.task_family, context.peak_tokens, context.num_turns)
         return context
 
     def context(self, episode_id: str) -> LiveContext | None:
@@ -184,7 +250,9 @@ class PrefixLedger:
             mean_context_tokens=total_tokens / num_with_turns if num_with_turns else None,
             pool_blocks=self._pool_blocks,
             block_tokens=self._block_tokens,
-            capacity=self._capacity.estimate(now_s) if knows_blocks else CapacityEstimate(),
+            counting_block_tokens=self._effective_block_tokens,
+            measured_pool_blocks=self._measured_pool_blocks() if knows_blocks else None,
+            capacity=self._capacity.estimate(now_s),
             forecasts=self._histories.table,
             totals=LedgerTotals(
                 dict(self._totals),
@@ -200,8 +268,10 @@ class PrefixLedger:
 
     def _start_counting_blocks(self) -> None:
         self._distances = ReuseDistances()
+        self._begun: dict[str, _Begun] = {}
         self._newest_distances: deque[int] = deque(maxlen=_NUM_DISTANCES)
         self._capacity = CapacityLearner()
+        self._measured_blocks: deque[float] = deque(maxlen=_NUM_MEASURED)
 
     def _count(self, footprint: TurnFootprint, outcome: PrefixOutcome) -> None:
         self._totals[outcome] += 1
@@ -211,9 +281,11 @@ class PrefixLedger:
 
     def _put_context(self, context: LiveContext, footprint: TurnFootprint) -> None:
         tokens = footprint.context_tokens
-        if context.num_turns and not footprint.is_rebuild:
+        if not footprint.is_rebuild:
             grown = max(tokens - context.context_tokens, 0)
-            self._histories.grew(context.task_family, grown)
+            self._histories.turn(context.task_family, context.num_turns, grown)
+            if context.num_turns:
+                self._histories.grew(context.task_family, grown)
         self._working_set.put(
             replace(
                 context,
@@ -234,6 +306,11 @@ class PrefixLedger:
             peak = PEAK_SHARE * (forecast.peak_tokens or 0.0)
             total += blocks_of(max(grown, peak), block_tokens)
         return total
+
+    def _measured_pool_blocks(self) -> int | None:
+        if len(self._measured_blocks) < _ENOUGH_MEASURED:
+            return None
+        return int(statistics.median(self._measured_blocks))
 
     def _distance(self, share: float) -> float | None:
         """Nearest rank."""

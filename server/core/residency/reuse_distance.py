@@ -1,107 +1,117 @@
-"""How much of the pool others used between two turns of one episode."""
+"""How much of the pool was in the way of one episode's prefix between two of its turns."""
 
 from __future__ import annotations
 
-_MIN_SLOTS = 1024
+from collections import deque
+from dataclasses import dataclass
+
+#: Blocks of ended episodes and stale copies that are remembered one by one.
+_MOST_LEFT = 4096
+
+
+@dataclass
+class _Conversation:
+    """One living episode; the numbers are places in the order of all events.
+
+    Attributes:
+        blocks: Of the whole conversation after its last turn.
+        begun: When its last turn began; None: it had none.
+        ended: When its last turn ended.
+        is_running: A turn has begun and not ended: the engine holds its blocks.
+    """
+
+    blocks: int = 0
+    begun: int | None = None
+    ended: int = 0
+    is_running: bool = False
 
 
 class ReuseDistances:
-    """Distinct blocks that other episodes touched since an episode's last turn.
+    """Blocks that others held or touched since an episode's last turn *began*.
 
-    A turn touches every block of its conversation. Under a least-recently-used pool an episode's
-    prefix survives as long as this distance and its own blocks fit together. Ended episodes go on
-    counting for those that have not had a turn since: their blocks were used more recently. Blocks
-    that several episodes share (the same constant text in front) are counted for each of them.
+    Since it began, not since it ended: an engine with a recurrent state keeps the snapshot that the
+    next turn goes on from only as long as nobody needs its place, and lets go of it when the prompt
+    is computed, while the turn still generates. So a turn with a long answer ages its own prefix,
+    and in a replay of the study's fleet nearly every first miss of a run followed such a turn.
 
-    One slot of a Fenwick tree for every turn, in order; an episode's blocks stand in the slot of
-    its last turn, so a distance is a suffix sum: O(log n). When the slots run out, what nobody can
-    ask for any more is merged: memory follows the number of living episodes.
+    In the way are, each counted once: the conversations that have a turn running, and so hold their
+    blocks; those that began or ended one since; and what ended episodes and lost prefixes left
+    behind since. Under a least-recently-used pool a prefix survives as long as this and its own
+    blocks fit together. Blocks that several episodes share (the same constant text in front) are
+    counted for each of them, and what an engine allocates besides the conversations (states) is
+    not: the capacity that is learned from distances is smaller by that much.
+
+    A turn costs the number of living episodes and of those that ended since its last one.
     """
 
     def __init__(self) -> None:
-        self._weights = [0] * _MIN_SLOTS
-        self._tree = [0] * (_MIN_SLOTS + 1)
-        self._total = 0
-        self._next_slot = 0
-        self._slots: dict[str, int] = {}
-        self._blocks: dict[str, int] = {}
+        self._conversations: dict[str, _Conversation] = {}
+        self._left: deque[tuple[int, int]] = deque(maxlen=_MOST_LEFT)
+        self._now = 0
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._conversations)
 
     @property
-    def num_slots(self) -> int:
-        """Memory in use, for tests of its bound."""
-        return len(self._weights)
+    def num_left(self) -> int:
+        """Memory in use for what is no more, for tests of its bound."""
+        return len(self._left)
 
-    def touch(self, episode_id: str, blocks: int, kept_blocks: int | None = None) -> int | None:
-        """An episode has a turn and touches all its blocks.
+    @property
+    def held_blocks(self) -> int:
+        """Blocks of the conversations that have a turn running."""
+        return sum(c.blocks for c in self._conversations.values() if c.is_running)
 
-        Args:
-            episode_id: Any episode; the first call begins it.
-            blocks: Of the whole conversation after the turn.
-            kept_blocks: How many of the blocks of its last turn are among them; None: all. The
-                others were touched before and are still in the others' way.
+    def begin_turn(self, episode_id: str) -> int | None:
+        """A turn of an episode begins; the engine looks for its prefix now.
 
         Returns:
-            Blocks touched by others since this episode's last turn; None at its first.
+            Blocks in the way; None at its first turn.
         """
-        if self._next_slot == len(self._weights):
-            self._merge()
-        slot = self._slots.get(episode_id)
+        self._now += 1
+        own = self._conversations.setdefault(episode_id, _Conversation())
         distance = None
-        if slot is not None:
-            distance = self._total - self._sum_through(slot)
-            old = self._blocks[episode_id]
-            kept = min(old, blocks) if kept_blocks is None else min(kept_blocks, old, blocks)
-            self._add(slot, -kept)
-        self._slots[episode_id] = self._next_slot
-        self._blocks[episode_id] = blocks
-        self._add(self._next_slot, blocks)
-        self._next_slot += 1
+        if own.begun is not None:
+            since = own.begun
+            distance = sum(blocks for at, blocks in self._left if at > since) + sum(
+                other.blocks
+                for other in self._conversations.values()
+                if other is not own
+                and (other.is_running or other.ended > since or (other.begun or 0) > since)
+            )
+        own.begun = self._now
+        own.is_running = True
         return distance
+
+    def end_turn(self, episode_id: str, blocks: int, left_blocks: int = 0) -> None:
+        """A turn has ended.
+
+        Args:
+            episode_id: Of an episode with a turn begun.
+            blocks: Of the whole conversation after it.
+            left_blocks: Of the blocks after the turn before, how many this one did not use: all of
+                them after a lost prefix, which was computed anew into other blocks; what was
+                dropped at a rebuild. They stay in the others' way.
+        """
+        own = self._conversations[episode_id]
+        if left_blocks > 0:
+            self._leave(own.ended, left_blocks)
+        self._now += 1
+        own.blocks = blocks
+        own.ended = self._now
+        own.is_running = False
 
     def forget(self, episode_id: str) -> None:
         """The episode is no more. What it touched stays touched."""
-        self._slots.pop(episode_id, None)
-        self._blocks.pop(episode_id, None)
+        own = self._conversations.pop(episode_id, None)
+        if own is not None and own.blocks:
+            self._leave(self._now if own.is_running else own.ended, own.blocks)
 
-    def _add(self, slot: int, blocks: int) -> None:
-        self._weights[slot] += blocks
-        self._total += blocks
-        index = slot + 1
-        while index < len(self._tree):
-            self._tree[index] += blocks
-            index += index & -index
-
-    def _sum_through(self, slot: int) -> int:
-        index, total = slot + 1, 0
-        while index:
-            total += self._tree[index]
-            index -= index & -index
-        return total
-
-    def _merge(self) -> None:
-        """Number the living episodes anew, in order of their last turn.
-
-        Nobody can ask where between two living episodes a block was touched. What lies before an
-        episode's slot moves into it, where that episode's own distance does not see it and that of
-        every older one does.
-        """
-        in_order = sorted(self._slots, key=self._slots.__getitem__)
-        weights: list[int] = []
-        # Nobody sees what lies before the oldest one's slot.
-        begin = self._slots[in_order[0]] if in_order else 0
-        for episode_id in in_order:
-            end = self._slots[episode_id] + 1
-            weights.append(sum(self._weights[begin:end]))
-            begin = end
-        weights.append(sum(self._weights[begin:]))
-        num_slots = max(_MIN_SLOTS, 4 * len(weights))
-        self._weights = [0] * num_slots
-        self._tree = [0] * (num_slots + 1)
-        self._total = 0
-        for slot, blocks in enumerate(weights):
-            self._add(slot, blocks)
-        self._slots = {episode_id: slot for slot, episode_id in enumerate(in_order)}
-        self._next_slot = len(weights)
+    def _leave(self, at: int, blocks: int) -> None:
+        if len(self._left) > 2 * len(self._conversations) + 64:
+            # Nobody can ask for what was left before the oldest of the living's last turns began.
+            oldest = min((c.begun or 0 for c in self._conversations.values()), default=self._now)
+            kept = [entry for entry in self._left if entry[0] > oldest]
+            self._left.clear()
+            self._left.extend(kept)
+        self._left.append((at, blocks))

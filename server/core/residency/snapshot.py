@@ -9,6 +9,7 @@ from server.core.residency.capacity import CapacityEstimate
 from server.core.residency.footprint import PrefixOutcome
 from server.core.residency.forecast import ForecastTable
 from server.core.residency.window import WINDOW_S, WindowSums
+from server.core.residency.working_set import ASSUMED_BLOCK_TOKENS
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class LedgerSnapshot:
             family reaches, and one turn ahead of its present context.
         mean_context_tokens: Of living episodes that have had a turn.
         pool_blocks, block_tokens: As the engine or the configuration tells.
+        counting_block_tokens: Of the blocks that `capacity` and all distances are counted in:
+            `block_tokens`, or an assumed size where that is unknown.
+        measured_pool_blocks: Blocks of running turns over the engine's KV usage, the middle of the
+            newest such measurements. It leaves out what an engine holds besides conversations.
         capacity: What was seen to survive and to be lost.
     """
 
@@ -52,6 +57,8 @@ class LedgerSnapshot:
     mean_context_tokens: float | None = None
     pool_blocks: int | None = None
     block_tokens: int | None = None
+    counting_block_tokens: int = ASSUMED_BLOCK_TOKENS
+    measured_pool_blocks: int | None = None
     capacity: CapacityEstimate = field(default_factory=CapacityEstimate)
     forecasts: ForecastTable = field(default_factory=ForecastTable)
     totals: LedgerTotals = field(default_factory=LedgerTotals)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+#: Block size where neither engine nor configuration tells one: public endpoints count their cache
+#: in steps of 128 tokens, the coarsest in use, so a hit is never mistaken for a miss by rounding.
+ASSUMED_BLOCK_TOKENS = 128
+
 
 def blocks_of(tokens: float, block_tokens: int) -> int:
     """Blocks that hold so many tokens."""

@@ -27,6 +27,7 @@ class VirtualDoor:
         policy: Who may come in.
         gauges: What the engine says of itself, asked at every step.
         max_waiting: Robots at the door at most.
+        max_turn_hold_s: Longest time that the policy may let one turn wait.
     """
 
     def __init__(
@@ -35,10 +36,13 @@ class VirtualDoor:
         policy: AdmissionPolicy,
         gauges: Callable[[], EngineGauges],
         max_waiting: int,
+        max_turn_hold_s: float = 30.0,
     ) -> None:
         numbers = itertools.count()
         leases = LeaseTable(LEASE_TTL_S, "replay", lambda: f"id-{next(numbers)}")
-        self.registry = EpisodeRegistry(leases, policy, max_waiting=max_waiting)
+        self.registry = EpisodeRegistry(
+            leases, policy, max_waiting=max_waiting, max_turn_hold_s=max_turn_hold_s
+        )
         self._loop = loop
         self._gauges = gauges
         self._on_admitted: dict[str, Callable[[], None]] = {}

@@ -152,7 +152,13 @@ class FleetReplay:
         self._brain = brain
         self._policy = policy
         self._tally = Tally(settings.warm_up_s)
-        self.door = VirtualDoor(loop, policy, self._told_gauges, max_waiting=MOST_ROBOTS)
+        self.door = VirtualDoor(
+            loop,
+            policy,
+            self._told_gauges,
+            max_waiting=MOST_ROBOTS,
+            max_turn_hold_s=settings.admission.max_turn_hold_s,
+        )
         uses_wall = settings.workload.gap == "wall"
         robot_time: RobotTime = TraceTime(loop, uses_wall)
         self._action: ActionTime | None = None

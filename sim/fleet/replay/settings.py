@@ -39,11 +39,13 @@ class AdmissionChoice:
         policy: A name that `sim.fleet.replay.policies` knows.
         settings: Of that policy, for example {"cap": 16}.
         told_pool_share: The pool that the policy is told, as a share of the true one.
+        max_turn_hold_s: Longest time that the policy may let one turn wait.
     """
 
     policy: str = "unlimited"
     settings: Mapping[str, Any] = field(default_factory=dict)
     told_pool_share: float = 1.0
+    max_turn_hold_s: float = 30.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from server.core.admission import (
     AdmissionPolicy,
     UnlimitedAdmission,
     WorkingSetAdmission,
-    WorkingSetSettings,
 )
 from server.core.leases import EndCause, EpisodeInfo, LeaseTable
 from server.core.registry import AdmittedEvent, EpisodeRegistry
@@ -87,8 +86,7 @@ def test_without_a_door_the_fleet_loses_its_prefixes() -> None:
 
 @pytest.mark.parametrize("told_blocks", [POOL_BLOCKS, int(1.3 * POOL_BLOCKS)])
 def test_the_working_set_policy_keeps_them_also_when_told_a_larger_pool(told_blocks: int) -> None:
-    policy = WorkingSetAdmission(WorkingSetSettings(overhead_blocks=0))
-    fleet = Fleet(policy, told_blocks).run(1800.0)
+    fleet = Fleet(WorkingSetAdmission(), told_blocks).run(1800.0)
 
     assert fleet.hit >= 0.95
     assert fleet.num_ended > 50

@@ -210,7 +210,7 @@ def test_weights_share_the_room() -> None:
 def test_the_wait_is_told_where_the_policy_counts_blocks_instead_of_episodes() -> None:
     door = registry(WorkingSetAdmission())
     door.tell_engine(EngineGauges(pool_blocks=4270, block_tokens=784))
-    for number in range(6):
+    for number in range(10):
         door.open(EpisodeInfo(f"a{number}", uses_brain=True), 0.0)
     door.step(0.0)
     first = door.active()[0].episode_id
@@ -218,9 +218,9 @@ def test_the_wait_is_told_where_the_policy_counts_blocks_instead_of_episodes() -
     door.step(8.0)
     (place,) = door.places(8.0)
 
-    assert len(door.active()) == 4
+    assert len(door.active()) == 8
     assert place.expected_wait_s == 0.0
-    assert place.reason.startswith("working set, slow start: 4 episodes inside")
+    assert place.reason.startswith("working set, slow start: 8 episodes inside")
 
 
 class Tenants(RuleBasedStateMachine):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,192 +15,308 @@ from server.core.admission import (
 )
 from server.core.residency import (
     CapacityEstimate,
-    FamilyForecast,
+    CountedTurn,
     ForecastTable,
     LedgerSnapshot,
+    PrefixOutcome,
+    TurnFootprint,
     WindowSums,
 )
+from server.core.residency.forecast import FamilyHistories
 
 BLOCK = 784
-#: An episode that has just come in: 0.85 of a peak of 100,000 tokens, and 8 blocks.
-PRICE = 109 + 8
-KNOWN = FamilyForecast(num_ended=20, peak_tokens=100_000.0, growth_tokens_per_turn=3300.0)
+FIRST, LATER, NUM_TURNS = 18_000, 3_000, 30
+PEAK = FIRST + (NUM_TURNS - 1) * LATER
 
 
-def active(name: str, context: int = 0, uses_brain: bool = True) -> ActiveEpisode:
-    return ActiveEpisode(name, "", "sort", uses_brain, 0.0, context)
+def table(num_ended: int = 60, family: str = "sort", num_turns: int = NUM_TURNS) -> ForecastTable:
+    histories = FamilyHistories()
+    for _ in range(num_ended):
+        for index in range(num_turns):
+            histories.turn(family, index, LATER if index else FIRST)
+        histories.ended(family, FIRST + (num_turns - 1) * LATER, num_turns)
+    return histories.table
+
+
+KNOWN = table()
+
+
+def active(name: str, num_turns: int = 0, uses_brain: bool = True) -> ActiveEpisode:
+    context = FIRST + (num_turns - 1) * LATER if num_turns else 0
+    return ActiveEpisode(name, "", "sort", uses_brain, 0.0, context, num_turns)
+
+
+def grown(number: int, num_turns: int = 15) -> list[ActiveEpisode]:
+    return [active(f"a{n}", num_turns) for n in range(number)]
 
 
 def view(
     inside: list[ActiveEpisode],
-    num_waiting: int,
-    forecast: FamilyForecast = KNOWN,
-    pool_blocks: int | None = 4270,
-    block_tokens: int | None = BLOCK,
-    capacity: CapacityEstimate | None = None,
-    hits: int = 0,
-    misses: int = 0,
-    waiting_use_brain: bool = True,
+    num_waiting: int = 60,
+    forecasts: ForecastTable = KNOWN,
+    *,
+    now_s: float = 1000.0,
+    uses_brain: bool = True,
+    **ledger: Any,
 ) -> FleetView:
+    figures = {"pool_blocks": 4270, "measured_pool_blocks": 4270, "block_tokens": BLOCK, **ledger}
     return FleetView(
-        0.0,
+        now_s,
         tuple(inside),
-        tuple(
-            WaitingEpisode(f"w{n}", "", "sort", waiting_use_brain, 0.0) for n in range(num_waiting)
-        ),
+        tuple(WaitingEpisode(f"w{n}", "", "sort", uses_brain, 0.0) for n in range(num_waiting)),
         LedgerSnapshot(
-            window=WindowSums(num_hits=hits, num_misses=misses),
-            pool_blocks=pool_blocks,
-            block_tokens=block_tokens,
-            capacity=capacity or CapacityEstimate(),
-            forecasts=ForecastTable(forecast.num_ended, forecast, {"sort": forecast}),
+            counting_block_tokens=figures["block_tokens"] or 128, forecasts=forecasts, **figures
         ),
     )
 
 
-def test_episodes_come_in_while_the_prices_fit_the_pool() -> None:
-    decision = WorkingSetAdmission().decide(view([], 60))
+def turn(
+    now_s: float,
+    beyond_living: int = 0,
+    outcome: PrefixOutcome = PrefixOutcome.HIT,
+    num_live: int = 20,
+) -> CountedTurn:
+    footprint = TurnFootprint(now_s, 80_000, 77_000, 76_832, 76_832, 3_168, 144)
+    return CountedTurn("a0", "sort", footprint, outcome, 0, 2000 + beyond_living, 2000, num_live)
 
-    assert decision.num_admit == int(0.85 * 4270) // PRICE == 31
-    assert decision.reason == (
-        "working set: 31 episodes inside are forecast to need 3627 of 3629 blocks, "
-        "the next one 117 more"
+
+def admitted(policy: WorkingSetAdmission, inside: list[ActiveEpisode], **others: Any) -> int:
+    """How many come in if those who did have grown before the next ones are asked for."""
+    while True:
+        num_admit = policy.decide(view(inside, **others)).num_admit
+        if num_admit == 0:
+            return len(inside)
+        inside = grown(len(inside) + num_admit)
+
+
+def test_episodes_come_in_until_what_all_will_need_fills_the_room() -> None:
+    inside = admitted(WorkingSetAdmission(), [])
+
+    # 60% of those with 15 turns now are at their longest, 105,000 tokens, at the highest point.
+    assert 3630 / (PEAK / BLOCK) - 2 <= inside <= 3630 / (PEAK / BLOCK) + 3
+    decision = WorkingSetAdmission().decide(view(grown(inside)))
+    assert decision.reason.startswith(
+        f"working set: {inside} episodes inside and the next one are forecast to need "
     )
+    assert decision.reason.endswith(" of 3629 blocks")
 
 
-def test_a_young_episode_is_priced_at_what_it_will_become() -> None:
-    grown = [active(f"a{n}", context=85_000) for n in range(28)]
-    young = [active(f"a{n}", context=5_000) for n in range(28)]
+def test_young_episodes_count_as_what_they_will_become() -> None:
+    young = [active(f"a{n}", 6) for n in range(26)]
+
+    assert WorkingSetAdmission().decide(view(young)).num_admit <= 2
+
+
+def test_longer_tasks_let_fewer_in() -> None:
+    longer = table(num_turns=60)
+
+    assert admitted(WorkingSetAdmission(), [], forecasts=longer) < 20
+
+
+def test_what_turns_need_beyond_the_living_is_kept_free_for_each_inside() -> None:
+    calm, stormy = WorkingSetAdmission(), WorkingSetAdmission()
+    for number in range(400):
+        calm.on_turn(turn(float(number)))
+        stormy.on_turn(turn(float(number), beyond_living=100 * (number % 10)))
+
+    assert admitted(stormy, []) < admitted(calm, []) - 3
+
+
+def test_a_bad_time_is_not_held_against_later_ones_for_ever() -> None:
     policy = WorkingSetAdmission()
+    for number in range(100):
+        policy.on_turn(turn(float(number), beyond_living=100_000))
 
-    assert policy.decide(view(young, 60)).num_admit == 3
-    assert policy.decide(view(grown, 60)).num_admit < policy.decide(view(young, 60)).num_admit
+    assert admitted(policy, grown(4)) > 15
 
 
-def test_an_episode_longer_than_its_family_is_priced_by_its_context() -> None:
-    long = [active(f"a{n}", context=215_000) for n in range(12)]
+def test_only_a_part_of_those_inside_may_be_young() -> None:
+    decision = WorkingSetAdmission().decide(view(grown(10)))
 
-    assert WorkingSetAdmission().decide(view(long, 60)).num_admit == 1
+    assert decision.num_admit == 8
+    assert decision.reason == "working set: 8 of 18 episodes inside have only just begun"
+
+
+def test_before_anything_has_ended_part_of_the_room_is_planned_with() -> None:
+    starting = FamilyHistories()
+    for index in range(3):
+        starting.turn("sort", index, LATER if index else FIRST)
+
+    decision = WorkingSetAdmission().decide(view([active("a", 3)], forecasts=starting.table))
+
+    assert 10 < decision.num_admit < 40
+    assert decision.reason.endswith(f" of {int(0.6 * 3629)} blocks")
+
+
+def test_while_no_conversation_is_known_a_handful_comes_in() -> None:
+    decision = WorkingSetAdmission().decide(view([], forecasts=ForecastTable()))
+
+    assert decision.num_admit == 8
+    assert decision.reason.startswith("working set, slow start: 8 episodes inside")
 
 
 def test_a_pool_that_keeps_less_than_told_lets_fewer_in() -> None:
-    capacity = CapacityEstimate(survived_blocks=2000, lost_blocks=2500)
+    lost = CapacityEstimate(survived_blocks=2000, lost_blocks=2500)
 
-    decision = WorkingSetAdmission().decide(view([], 60, capacity=capacity))
+    fewer = admitted(WorkingSetAdmission(), [], capacity=lost)
 
-    assert decision.num_admit == 2500 // PRICE
+    assert fewer < 0.75 * admitted(WorkingSetAdmission(), [])
+
+
+def test_a_pool_told_too_large_is_found_out_by_the_engine_s_usage() -> None:
+    right = admitted(WorkingSetAdmission(), [])
+
+    assert admitted(WorkingSetAdmission(), [], pool_blocks=int(1.3 * 4270)) == right
+
+
+def test_without_that_gauge_it_goes_on_from_what_was_seen_to_survive() -> None:
+    told = {"pool_blocks": 5551, "measured_pool_blocks": None}
+    policy = WorkingSetAdmission()
+
+    proven = [
+        policy.report(view([], capacity=CapacityEstimate(survived), **told)).capacity_blocks
+        for survived in (None, 3000, 3800, 6000)
+    ]
+
+    assert proven == [int(0.65 * 5551), int(0.65 * 5551), 4180, int(0.85 * 5551)]
+
+
+def test_without_a_pool_size_it_lives_on_what_was_seen_to_survive() -> None:
+    policy = WorkingSetAdmission()
+    unknown = {"pool_blocks": None, "measured_pool_blocks": None, "block_tokens": None}
+
+    nothing = policy.decide(view(grown(8), **unknown))
+    some = admitted(policy, [], capacity=CapacityEstimate(15_000), **unknown)
+
+    assert nothing.num_admit == 0
+    assert "admission.pool_blocks" in nothing.reason
+    assert policy.report(view(grown(3), **unknown)).capacity_blocks is None
+    assert 12 < some < 24
 
 
 def test_a_configured_share_is_not_corrected() -> None:
     policy = WorkingSetAdmission(WorkingSetSettings(pool_share=0.5))
-    capacity = CapacityEstimate(survived_blocks=4000)
+    lost = CapacityEstimate(survived_blocks=100, lost_blocks=200)
 
-    assert policy.decide(view([], 60, capacity=capacity)).num_admit == 2135 // PRICE
+    assert policy.report(view([], capacity=lost)).capacity_blocks == 2135
 
 
-def test_without_history_it_starts_slowly_and_goes_on_while_nothing_is_lost() -> None:
+def test_after_a_lost_prefix_the_door_stays_closed_for_a_while() -> None:
     policy = WorkingSetAdmission()
-    inside = [active(f"a{n}", 5000) for n in range(4)]
-    assert policy.decide(view([], 60, FamilyForecast())).num_admit == 4
-    assert policy.decide(view(inside, 60, FamilyForecast())).num_admit == 0
+    policy.on_turn(turn(990.0, outcome=PrefixOutcome.MISS))
 
-    policy.control(view(inside, 60, FamilyForecast(), hits=50))
-
-    decision = policy.decide(view(inside, 60, FamilyForecast()))
-    assert decision.num_admit == 1
-    assert decision.reason.startswith("working set, slow start: 5 episodes inside")
-
-
-def test_slow_start_waits_while_hits_are_unknown_or_slots_are_free() -> None:
-    policy = WorkingSetAdmission()
-    inside = [active(f"a{n}", 5000) for n in range(4)]
-    policy.control(view(inside, 60, FamilyForecast(), hits=0))
-    policy.control(view(inside[:3], 60, FamilyForecast(), hits=50))
-
-    assert policy.decide(view(inside, 60, FamilyForecast())).num_admit == 0
+    assert policy.decide(view(grown(4))).num_admit == 0
+    assert policy.decide(view(grown(4), now_s=1005.0)).num_admit > 0
 
 
 def test_while_prefixes_are_being_lost_nobody_comes_in() -> None:
-    inside = [active(f"a{n}", 5000) for n in range(4)]
-    policy = WorkingSetAdmission()
+    def decide(hits: int, misses: int, inside: list[ActiveEpisode]) -> int:
+        window = WindowSums(num_hits=hits, num_misses=misses)
+        return WorkingSetAdmission().decide(view(inside, 3, window=window)).num_admit
 
-    decision = policy.decide(view(inside, 3, hits=94, misses=6))
-
-    assert decision.num_admit == 0
-    assert "are being lost (hit 0.94)" in decision.reason
-    assert policy.decide(view(inside, 3, hits=95, misses=5)).num_admit == 3
+    assert decide(94, 6, grown(4)) == 0
+    assert decide(95, 5, grown(4)) == 3
     # A handful of turns says nothing, and an empty room has nothing to lose.
-    assert policy.decide(view(inside, 3, hits=0, misses=9)).num_admit == 3
-    assert policy.decide(view([], 3, hits=0, misses=99)).num_admit == 1
-
-
-def test_an_unknown_pool_is_named_with_what_to_set() -> None:
-    policy = WorkingSetAdmission()
-    inside = [active(f"a{n}", 5000) for n in range(4)]
-
-    decision = policy.decide(view(inside, 3, pool_blocks=None))
-
-    assert decision.num_admit == 0
-    assert "admission.pool_blocks" in decision.reason
-    assert policy.report(view(inside, 3, pool_blocks=None)).capacity_blocks is None
+    assert decide(0, 9, grown(4)) == 3
+    assert decide(0, 99, []) == 1
 
 
 def test_one_episode_is_let_in_even_if_it_is_larger_than_the_pool() -> None:
-    huge = FamilyForecast(20, 10_000_000.0, 3300.0)
+    assert WorkingSetAdmission().decide(view([], 2, measured_pool_blocks=10)).num_admit == 1
 
-    assert WorkingSetAdmission().decide(view([], 2, huge)).num_admit == 1
+
+def test_a_huge_episode_inside_closes_the_door_until_it_ends() -> None:
+    huge = replace(active("huge", 10), context_tokens=2_900_000)
+
+    assert WorkingSetAdmission().decide(view([huge])).num_admit == 0
+
+
+def test_a_family_that_nobody_knows_is_let_in_with_more_care() -> None:
+    stranger = [replace(episode, task_family="new") for episode in grown(16, 10)]
+    histories = FamilyHistories()
+    for number in range(60):
+        for index in range(12 + number % 20):
+            histories.turn("sort", index, LATER if index else FIRST)
+        histories.ended("sort", FIRST, 12 + number % 20)
+    policy = WorkingSetAdmission()
+
+    forecast = policy.report(view(stranger, 0, histories.table)).forecast_blocks
+    known = policy.report(view(grown(16, 10), 0, histories.table)).forecast_blocks
+
+    assert forecast is not None
+    assert known is not None
+    assert forecast > known
 
 
 def test_episodes_without_a_brain_cost_nothing() -> None:
-    inside = [active(f"a{n}") for n in range(31)]
+    policy = WorkingSetAdmission()
 
-    assert WorkingSetAdmission().decide(view(inside, 7, waiting_use_brain=False)).num_admit == 7
-    no_brain = [active(f"a{n}", uses_brain=False) for n in range(500)]
-    assert WorkingSetAdmission().decide(view(no_brain, 60)).num_admit == 31
+    assert policy.decide(view(grown(40), 7, uses_brain=False)).num_admit == 7
+    no_brain = [active(f"b{n}", uses_brain=False) for n in range(500)]
+    assert policy.decide(view([*no_brain, *grown(10)])).num_admit == 8
 
 
-def test_people_see_the_blocks_spoken_for_and_those_that_survive() -> None:
-    report = WorkingSetAdmission().report(view([active("a"), active("b")], 0))
+def test_people_see_the_blocks_spoken_for_and_the_room() -> None:
+    report = WorkingSetAdmission().report(view(grown(2), 0))
 
-    assert (report.forecast_blocks, report.capacity_blocks) == (2 * PRICE, 3629)
-    assert report.detail == "forecast from 20 ended episodes"
+    assert report.capacity_blocks == 3629
+    assert report.forecast_blocks is not None
+    assert 200 < report.forecast_blocks < 300
+    assert report.detail == "forecast from 60 ended episodes"
 
 
 @given(
-    st.lists(st.integers(0, 300_000), max_size=40),
+    st.lists(st.tuples(st.integers(0, 80), st.integers(0, 300_000)), max_size=40),
     st.integers(0, 60),
-    st.integers(1, 10_000),
-    st.integers(0, 400_000),
+    st.none() | st.integers(1, 10_000),
     st.integers(0, 20),
     st.none() | st.integers(1, 9000),
+    st.lists(st.integers(-5000, 50_000), max_size=60),
 )
-def test_it_never_admits_over_its_budget(
-    contexts: list[int],
+def test_it_never_admits_over_the_room(
+    episodes: list[tuple[int, int]],
     num_waiting: int,
-    pool_blocks: int,
-    peak: int,
+    pool_blocks: int | None,
     num_ended: int,
     survived: int | None,
+    beyond: list[int],
 ) -> None:
-    forecast = FamilyForecast(num_ended, float(peak) if num_ended else None, 3300.0)
-    inside = [active(f"a{n}", tokens) for n, tokens in enumerate(contexts)]
+    inside = [
+        replace(active(f"a{n}"), num_turns=turns, context_tokens=tokens)
+        for n, (turns, tokens) in enumerate(episodes)
+    ]
+    policy = WorkingSetAdmission()
+    for number, blocks in enumerate(beyond):
+        policy.on_turn(turn(float(number), beyond_living=blocks))
     before = view(
         inside,
         num_waiting,
-        forecast,
+        table(num_ended),
         pool_blocks=pool_blocks,
+        measured_pool_blocks=None,
         capacity=CapacityEstimate(survived_blocks=survived),
     )
-    policy = WorkingSetAdmission()
 
     num_admit = policy.decide(before).num_admit
 
     assert 0 <= num_admit <= num_waiting
     assert num_admit >= min(num_waiting, 1) or inside
-    more = [active(f"n{n}") for n in range(num_admit)]
-    after = policy.report(view([*inside, *more], 0, forecast, pool_blocks=pool_blocks))
-    budget = policy.report(before).capacity_blocks
-    assert after.forecast_blocks is not None
-    assert budget is not None
-    if num_admit > 1 or (num_admit == 1 and inside):
-        assert after.forecast_blocks <= budget
+    room = policy.report(before).capacity_blocks
+    if num_ended >= 4 and num_admit > 0 and inside and room is not None:
+        # Nobody comes in on top of what is full already.
+        forecast = policy.report(before).forecast_blocks
+        assert forecast is not None
+        assert forecast <= room + 1
+
+
+@given(st.integers(1, 30), st.integers(0, 200))
+def test_nobody_waits_for_ever(num_turns: int, beyond: int) -> None:
+    """Whoever is inside ends some day, and then the next one comes in."""
+    policy = WorkingSetAdmission()
+    for number in range(60):
+        policy.on_turn(turn(float(number), beyond_living=beyond))
+    inside = grown(30, num_turns)
+    while inside and policy.decide(view(inside, 1)).num_admit == 0:
+        inside.pop()
+
+    assert policy.decide(view(inside, 1)).num_admit == 1

@@ -190,7 +190,9 @@ def test_without_a_block_size_nothing_is_said_in_blocks_but_hits_are_counted() -
     assert snapshot.working_set_blocks is None
     assert snapshot.forecast_blocks is None
     assert snapshot.reuse_distance_blocks_p50 is None
-    assert snapshot.capacity.survived_blocks is None
+    # In blocks of an assumed size.
+    assert snapshot.counting_block_tokens == 128
+    assert snapshot.capacity.survived_blocks == 8
 
 
 def test_a_new_block_size_counts_the_living_contexts_anew() -> None:

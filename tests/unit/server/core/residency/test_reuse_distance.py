@@ -10,87 +10,139 @@ from server.core.residency.reuse_distance import ReuseDistances
 
 @dataclass
 class BruteForce:
-    """Every block by name, and when it was touched last."""
+    """Every block by name, and when it was held or touched last."""
 
     clock: int = 0
-    touched: dict[tuple[str, int], int] = field(default_factory=dict)
+    touched: dict[int, int] = field(default_factory=dict)
     blocks: dict[str, list[int]] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
     next_block: int = 0
 
-    def touch(self, name: str, blocks: int, kept: int | None) -> int | None:
+    def begin(self, name: str) -> int | None:
         self.clock += 1
+        for other in self.running:
+            self.touched |= dict.fromkeys(self.blocks.get(other, ()), self.clock)
+        mine = self.blocks.setdefault(name, [])
         distance = None
-        if name in self.last:
-            distance = sum(
-                at > self.last[name] for (owner, _), at in self.touched.items() if owner != name
-            )
-        mine = self.blocks.get(name, [])[: blocks if kept is None else min(kept, blocks)]
+        if name in self.begun:
+            since = self.begun[name]
+            own = set(mine)
+            distance = sum(at > since for b, at in self.touched.items() if b not in own)
+        self.begun[name] = self.clock
+        self.touched |= dict.fromkeys(mine, self.clock)
+        self.running.add(name)
+        return distance
+
+    def end(self, name: str, blocks: int, left: int) -> None:
+        self.clock += 1
+        self.running.discard(name)
+        mine = self.blocks[name]
+        # The last ones are those that it did not use again.
+        mine = mine[: len(mine) - left]
         while len(mine) < blocks:
             mine.append(self.next_block)
             self.next_block += 1
         self.blocks[name] = mine
-        self.last[name] = self.clock
-        self.touched |= {(name, block): self.clock for block in mine}
-        return distance
+        self.touched |= dict.fromkeys(mine, self.clock)
 
     def forget(self, name: str) -> None:
-        self.last.pop(name, None)
-        # A later episode of this name is another one, with blocks of its own.
-        for owner, block in [key for key in self.touched if key[0] == name]:
-            self.touched[f"ended {name} {self.clock}", block] = self.touched.pop((owner, block))
+        self.begun.pop(name, None)
         self.blocks.pop(name, None)
 
 
-steps = st.lists(
+actions = st.lists(
     st.tuples(
-        st.sampled_from("abcdef"),
-        st.sampled_from(["turn", "turn", "turn", "rebuild", "end"]),
-        st.integers(0, 8),
+        st.sampled_from("abcdef"), st.sampled_from(["turn", "turn", "end"]), st.integers(0, 8)
     ),
     max_size=80,
 )
 
 
 @settings(deadline=None)
-@given(steps, st.booleans())
+@given(actions)
 def test_distances_are_those_of_a_table_of_all_blocks(
-    actions: list[tuple[str, str, int]], merges_all_the_time: bool
+    steps: list[tuple[str, str, int]],
 ) -> None:
     fast, slow = ReuseDistances(), BruteForce()
+    running: set[str] = set()
     sizes: dict[str, int] = {}
-    for name, action, number in actions:
+    for name, action, number in steps:
         if action == "end":
-            fast.forget(name)
-            slow.forget(name)
-            sizes.pop(name, None)
-            continue
-        if action == "rebuild" and name in sizes:
-            size, kept = number, min(number, sizes[name]) // 2
+            if name not in running:
+                fast.forget(name)
+                slow.forget(name)
+                sizes.pop(name, None)
+        elif name in running:
+            running.discard(name)
+            sizes[name] = sizes.get(name, 0) + number
+            fast.end_turn(name, sizes[name])
+            slow.end(name, sizes[name], 0)
         else:
-            size, kept = sizes.get(name, 0) + number, None
-        sizes[name] = size
-        if merges_all_the_time:
-            fast._merge()
-        assert fast.touch(name, size, kept) == slow.touch(name, size, kept)
+            running.add(name)
+            assert fast.begin_turn(name) == slow.begin(name)
+
+
+def take_turn(distances: ReuseDistances, name: str, blocks: int, left: int = 0) -> int | None:
+    distance = distances.begin_turn(name)
+    distances.end_turn(name, blocks, left)
+    return distance
 
 
 def test_an_episode_that_ended_still_stands_between_two_turns_of_another() -> None:
     distances = ReuseDistances()
-    distances.touch("a", 10)
-    distances.touch("b", 7)
+    take_turn(distances, "a", 10)
+    take_turn(distances, "b", 7)
     distances.forget("b")
 
-    assert distances.touch("a", 12) == 7
-    assert distances.touch("a", 14) == 0
+    assert take_turn(distances, "a", 12) == 7
+    assert take_turn(distances, "a", 14) == 0
+
+
+def test_what_happened_while_a_turn_generated_is_in_the_way_of_the_next() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    distances.begin_turn("a")
+    take_turn(distances, "b", 7)
+    distances.end_turn("a", 12)
+
+    assert distances.begin_turn("a") == 7
+
+
+def test_a_conversation_with_a_turn_running_holds_its_blocks() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "b", 7)
+    distances.begin_turn("b")
+    take_turn(distances, "a", 10)
+
+    assert distances.begin_turn("a") == 7
+    assert distances.held_blocks == 17
+
+
+def test_one_that_slept_all_the_while_is_in_nobody_s_way() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "b", 7)
+    take_turn(distances, "a", 10)
+
+    assert distances.begin_turn("a") == 0
+
+
+def test_the_stale_copy_of_a_lost_prefix_stays_in_the_others_way() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    take_turn(distances, "b", 7)
+    take_turn(distances, "b", 8, left=7)
+
+    assert distances.begin_turn("a") == 8 + 7
 
 
 def test_memory_follows_the_living_and_not_the_turns() -> None:
     distances = ReuseDistances()
     for number in range(30_000):
-        distances.touch(f"robot {number % 20}, episode {number // 200}", number % 200)
+        name = f"robot {number % 20}, episode {number // 200}"
+        take_turn(distances, name, number % 200, left=number % 3)
         if number % 200 >= 180:
-            distances.forget(f"robot {number % 20}, episode {number // 200}")
+            distances.forget(name)
 
     assert len(distances) <= 20
-    assert distances.num_slots == 1024
+    assert distances.num_left <= 256
