@@ -33,8 +33,8 @@ CELLS = ((48, 12), (48, 16), (48, 20), (48, 24), (32, 16))
 #: At this cap the study's hit rate has begun to fall, and chance decides how far.
 UNSTABLE = ((48, 24),)
 SEEDS_STABLE, SEEDS_UNSTABLE, SEEDS_OTHER = 4, 10, 2
-#: The study names two pools, and not which of its fleets ran on which.
-OTHER_POOL = 4396
+#: See sim.paper.replay_rows.
+OTHER_POOL = 4270
 UNLIMITED = "N32"
 #: The study's figure 10.
 FIGURE_10 = (UNLIMITED, "N32_K16", "N48_K20")
@@ -75,7 +75,7 @@ def fleet_runs(workplace: Workplace) -> list[FleetRun]:
     else:
         runs = [_cell(workplace, *cell, main, is_judged=True) for cell in CELLS]
         runs += [
-            _cell(workplace, *cell, main, words="pool of 4,396", pool_blocks=OTHER_POOL)
+            _cell(workplace, *cell, main, words="pool of 4,270", pool_blocks=OTHER_POOL)
             for cell in UNSTABLE
         ]
         runs += [_cell(workplace, *cell, other) for other in others for cell in CELLS]

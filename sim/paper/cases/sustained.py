@@ -110,7 +110,7 @@ def ablations(version: Any) -> dict[str, dict[str, Any]]:
         "steps of 8,192": {"engine": engine(version, step_tokens=8192)},
         "steps of 16,384": {"engine": engine(version, step_tokens=16_384)},
         "no state groups": {"engine": engine(version, num_state_groups=0)},
-        "pool of 4,396": {"engine": engine(version, pool_blocks=4396)},
+        "pool of 4,270": {"engine": engine(version, pool_blocks=4270)},
     }
     if version == "study":
         every = engine("installed", retention_tokens=None)
