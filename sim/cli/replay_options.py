@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_sdk.errors import InvalidArgumentError
+from sim.fleet.brain.offload import block_megabytes
 from sim.fleet.disciplines import DISCIPLINES
 from sim.fleet.replay.settings import (
     ActionChoice,
@@ -153,7 +154,10 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         "--host-gigabytes-per-s", type=float, default=100.0, help="default: %(default)g"
     )
     group.add_argument(
-        "--block-megabytes", type=float, default=50.0, help="of one KV block; default: %(default)g"
+        "--block-megabytes",
+        type=float,
+        default=round(block_megabytes(), 1),
+        help="of one KV block over all GPUs; default: %(default)g, Qwen3.6-27B's",
     )
 
 
