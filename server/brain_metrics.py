@@ -56,7 +56,7 @@ def prefix_metrics(report: FleetReport) -> Iterator[Metric]:
         ("working_set_blocks", "The same in KV blocks", snapshot.working_set_blocks),
         ("forecast_blocks", "The same when they have grown", snapshot.forecast_blocks),
         ("capacity_blocks", "KV blocks taken to survive", snapshot.capacity_blocks),
-        ("survived_blocks", "KV blocks seen to survive", snapshot.capacity.survived_blocks),
+        ("survived_blocks", "KV blocks seen to survive", snapshot.survived_blocks),
         ("mean_context_tokens", "Of episodes inside with a turn", snapshot.mean_context_tokens),
     ):
         yield _gauge(f"robot_prefix_{name}", words, value)

@@ -53,7 +53,7 @@ def _prefix(snapshot: LedgerSnapshot) -> fleet_pb2.PrefixStatus:
         working_set_tokens=snapshot.working_set_tokens,
         working_set_blocks=snapshot.working_set_blocks,
         forecast_blocks=snapshot.forecast_blocks,
-        learned_capacity_blocks=snapshot.capacity.survived_blocks,
+        learned_capacity_blocks=snapshot.survived_blocks,
         mean_context_tokens=snapshot.mean_context_tokens,
     )
 

@@ -65,8 +65,15 @@ class LedgerSnapshot:
 
     @property
     def capacity_blocks(self) -> int | None:
-        """Blocks to plan with; see CapacityEstimate.usable_blocks."""
+        """Blocks of the engine to plan with; see CapacityEstimate.usable_blocks."""
+        if self.block_tokens is None:
+            return None
         return self.capacity.usable_blocks(self.pool_blocks)
+
+    @property
+    def survived_blocks(self) -> int | None:
+        """Blocks of the engine that were seen to survive. None also where their size is unknown."""
+        return None if self.block_tokens is None else self.capacity.survived_blocks
 
     @property
     def computed_tokens_per_min(self) -> float | None:
