@@ -133,4 +133,4 @@ def _draw(
     return Picture(path.name, "hit rate after an overload is taken away")
 
 
-CASE = Case("an overload that is taken away: time until hits are back", 2, run, quick_minutes=0.4)
+CASE = Case("an overload that is taken away: time until hits are back", 1.5, run, quick_minutes=0.3)
