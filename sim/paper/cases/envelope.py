@@ -448,7 +448,15 @@ def _draw_replay(workplace: Workplace, outcomes: Sequence[Outcome], file: str) -
         for found in mine:
             x, y = rates.index(found.point.hz), caps.index(found.point.cap)
             axes.add_patch(
-                plt.Rectangle((x - 0.5, y - 0.5), 1, 1, color=_COLOURS[found.failed], zorder=0)
+                plt.Rectangle(
+                    (x - 0.5, y - 0.5),
+                    1,
+                    1,
+                    facecolor=_COLOURS[found.failed],
+                    edgecolor="white",
+                    linewidth=2,
+                    zorder=0,
+                )
             )
             hit = "-" if found.hit is None else f"{100 * found.hit:.1f}%"
             axes.text(
@@ -478,7 +486,7 @@ def _draw_replay(workplace: Workplace, outcomes: Sequence[Outcome], file: str) -
     figure.legend(
         handles=handles, loc="outside lower center", ncols=min(4, 2 * len(columns)), fontsize=8
     )
-    figure.suptitle(f"{NUM_ROBOTS} robots behind a static cap, both tiers replayed")
+    figure.suptitle(f"{NUM_ROBOTS} robots behind a static cap, both tiers replayed; white: not run")
     figure.savefig(workplace.folder / file, dpi=120)
     plt.close(figure)
     workplace.say(f"wrote {workplace.folder / file}")
