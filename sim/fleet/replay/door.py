@@ -60,11 +60,11 @@ class VirtualDoor:
         """Renew a lease."""
         self.registry.leases.heartbeat(attachment, self._loop.clock.now_s())
 
-    def end(self, attachment: Attachment) -> None:
+    def end(self, attachment: Attachment, cause: EndCause = EndCause.ENDED_BY_ROBOT) -> None:
         """A robot is done with its episode, or leaves the queue."""
         now_s = self._loop.clock.now_s()
         self.registry.leases.heartbeat(attachment, now_s)
-        self.registry.end(attachment.episode_id, EndCause.ENDED_BY_ROBOT, now_s)
+        self.registry.end(attachment.episode_id, cause, now_s)
         self._on_admitted.pop(attachment.episode_id, None)
         self.step()
 

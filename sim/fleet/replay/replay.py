@@ -25,7 +25,7 @@ from sim.fleet.replay.door import VirtualDoor
 from sim.fleet.replay.policies import make_policy
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.robot import Brain, FleetParts, RobotTime, TraceTime, VirtualRobot
-from sim.fleet.replay.settings import ReplaySettings
+from sim.fleet.replay.settings import FleetPoint, ReplaySettings
 from sim.fleet.replay.summary import summarise
 from sim.fleet.replay.tally import Tally
 from sim.fleet.statistics import episode_s, too_short
@@ -180,7 +180,7 @@ class FleetReplay:
         self._points = list(settings.fleet)
         self._looks = 0
         for point in settings.fleet:
-            loop.at(point.time_s, partial(self._resize, point.num_robots))
+            loop.at(point.time_s, partial(self._resize, point))
         loop.at(_LOOK_S, self._look)
 
     def run(self, on_progress: Callable[[float], None] | None = None) -> bool:
@@ -220,12 +220,12 @@ class FleetReplay:
             and all(robot.has_left for robot in self._robots)
         )
 
-    def _resize(self, num_robots: int) -> None:
-        while len(self._robots) < num_robots:
+    def _resize(self, point: FleetPoint) -> None:
+        while len(self._robots) < point.num_robots:
             self._tally.join(len(self._robots))
             self._robots.append(VirtualRobot(len(self._robots), self._parts))
         for number, robot in enumerate(self._robots):
-            robot.set_wants_work(number < num_robots)
+            robot.set_wants_work(number < point.num_robots, point.cuts_off)
 
     def _look(self) -> None:
         now_s = self._loop.clock.now_s()

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from robot_sdk.messages import TokenUsage
 from server.capacity.engine import SessionBlocks, Turn
-from server.core.leases import Attachment, EpisodeInfo
+from server.core.leases import Attachment, EndCause, EpisodeInfo
 from server.core.residency import EngineGauges
 from sim.fleet.brain.brain_tier import BrainTurn
 from sim.fleet.event_loop import EventLoop
@@ -69,6 +69,8 @@ class _Episode:
     turn_index: int = 0
     context_tokens: int = 0
     turn_asked_s: float = 0.0
+    is_in_turn: bool = False
+    is_cut_off: bool = False
 
 
 class VirtualRobot:
@@ -96,14 +98,29 @@ class VirtualRobot:
         most = self._parts.episodes_per_robot
         return self._wants_work and (most is None or self._num_done < most)
 
-    def set_wants_work(self, wants_work: bool) -> None:
-        """Join the fleet or leave it: at once if at the door, else when the episode has ended."""
+    def set_wants_work(self, wants_work: bool, cuts_off: bool = False) -> None:
+        """Join the fleet or leave it: at once if at the door, else when the episode has ended.
+
+        Args:
+            wants_work: Whether it is to work.
+            cuts_off: The episode ends after the turn that is on.
+        """
         self._wants_work = wants_work
-        if self._episode is None:
+        episode = self._episode
+        if episode is None:
             self._open()
-        elif not wants_work and self._episode.record is None:
-            attachment, self._episode = self._episode.attachment, None
-            self._parts.door.end(attachment)
+        elif not wants_work and episode.record is None:
+            self._episode = None
+            self._parts.door.end(episode.attachment)
+        elif not wants_work and cuts_off:
+            episode.is_cut_off = True
+            if not episode.is_in_turn:
+                self._break_off(episode)
+
+    def _break_off(self, episode: _Episode) -> None:
+        self._episode = None
+        self._parts.door.end(episode.attachment, EndCause.ENDED_BY_OPERATOR)
+        self._open()
 
     def _open(self) -> None:
         if not self._goes_on:
@@ -143,6 +160,9 @@ class VirtualRobot:
 
     def _ask(self, episode: _Episode) -> None:
         """The robot sends a turn."""
+        if self._episode is not episode:
+            return  # it was cut off meanwhile
+        episode.is_in_turn = True
         episode.turn_asked_s = self._loop.clock.now_s()
         self._later(lambda: self._arrive(episode))
 
@@ -194,6 +214,10 @@ class VirtualRobot:
         episode.record.latencies_s.append(self._loop.clock.now_s() - episode.turn_asked_s)
         index = episode.turn_index
         episode.turn_index += 1
+        episode.is_in_turn = False
+        if episode.is_cut_off:
+            self._break_off(episode)
+            return
         if episode.turn_index == len(episode.trace.turns):
             self._end(episode)
             return

@@ -66,12 +66,16 @@ class WorkloadChoice:
 
 @dataclass(frozen=True)
 class FleetPoint:
-    """From `time_s` on so many robots want to work. A robot that is too many leaves when its
-    episode has ended; one that waits at the door leaves at once.
+    """From `time_s` on so many robots want to work.
+
+    Attributes:
+        cuts_off: A robot that is too many leaves after the turn that is on, and its episode is cut
+            off. Otherwise it leaves when its episode has ended. At the door it leaves at once.
     """
 
     time_s: float
     num_robots: int
+    cuts_off: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from sim.paper.windows_plot import INSIDE_PANELS, STUDY_PANELS, draw_windows
 
 PATH = f"{BRAIN}/sustained_replay/N22_arrival_paths_rps"
 ROBOTS = 22
-FROM_BELOW, FROM_ABOVE = 2, 32
+FROM_BELOW = 2
+FROM_ABOVE = (24, 28)
 RAMP_S = 600.0
 NUM_SEEDS = 4
 
@@ -38,7 +39,7 @@ def run(workplace: Workplace) -> None:
     ramp_s = RAMP_S if not workplace.quick else QUICK_S / 3
     rows = []
     for run, found in zip(runs, results, strict=True):
-        name = run.row.partition("_")[2]
+        name = run.row.partition("_")[2].partition("_from")[0]
         theirs = study_value(f"{PATH}/{name}")
         for quantity, judged in (("rps", False), ("rps_after_ramp", True)):
             values = [
@@ -63,8 +64,9 @@ def run(workplace: Workplace) -> None:
         pictures=[_draw(workplace, runs, results, ramp_s)],
         notes=[
             "The study does not say how long its ramps are, nor from how many robots it came down "
-            f"or up, nor whether the ramp counts. Ours: {FROM_BELOW} to {ROBOTS} and {FROM_ABOVE} "
-            f"to {ROBOTS}, one step at a time, in {RAMP_S / 60:.0f} of 30 minutes.",
+            f"or up, nor whether the ramp counts. Ours: {FROM_BELOW} to {ROBOTS}, and from "
+            f"{FROM_ABOVE[0]} and {FROM_ABOVE[1]} down to it, one robot at a time, in "
+            f"{RAMP_S / 60:.0f} of 30 minutes.",
         ],
     )
     say_rows(workplace, rows)
@@ -95,10 +97,10 @@ def fleet_runs(workplace: Workplace) -> list[FleetRun]:
     paths = {
         "cold": (FleetPoint(0.0, ROBOTS),),
         "ramp_up": ramp(FROM_BELOW, ROBOTS, ramp_s),
-        "ramp_down": ramp(FROM_ABOVE, ROBOTS, ramp_s),
+        **{f"ramp_down_from_{first}": ramp(first, ROBOTS, ramp_s) for first in FROM_ABOVE},
     }
     if workplace.quick:
-        del paths["ramp_up"]
+        del paths["ramp_up"], paths[f"ramp_down_from_{FROM_ABOVE[0]}"]
     seeds = workplace.seeds(NUM_SEEDS, 1)
     return [
         FleetRun(

@@ -46,7 +46,7 @@ def run(workplace: Workplace) -> None:
                 STUDY_MINUTES,
                 minutes,
                 variant=run.variant,
-                within=SEEDS,
+                within=SEEDS if run.is_judged else None,
                 note="the study's two runs had another overload, which it does not describe",
             ),
             Row(
@@ -56,7 +56,7 @@ def run(workplace: Workplace) -> None:
                 1.0,
                 sum(value is not None for value in minutes) / len(minutes),
                 variant=run.variant,
-                within=0.0,
+                within=0.0 if run.is_judged else None,
             ),
         ]
     workplace.write_case(
@@ -66,13 +66,18 @@ def run(workplace: Workplace) -> None:
         pictures=[
             _draw(
                 workplace,
-                {run.row: found for run, found in zip(runs, results, strict=True)},
+                {
+                    f"{run.row}, {run.variant}": found
+                    for run, found in zip(runs, results, strict=True)
+                },
                 withdrawn_s,
             )
         ],
         notes=[
-            "A robot that is one too many leaves at the end of its episode. Counted from the "
-            f"withdrawal to the end of the first 120 s window with {HEALTHY_HIT:.0%} hits.",
+            "Robots that are too many leave after their turn. Where they run their episodes to "
+            "the end instead, the overload goes on for as long as those take, thrashing. Counted "
+            "from the withdrawal to the end of the first whole 120 s window with "
+            f"{HEALTHY_HIT:.0%} hits.",
         ],
     )
     say_rows(workplace, rows)
@@ -85,25 +90,30 @@ def withdrawal_s(workplace: Workplace) -> float:
 
 def fleet_runs(workplace: Workplace) -> list[FleetRun]:
     """An overload, and two numbers of robots that stay."""
+    if workplace.quick:
+        return [_fleet(workplace, LEFT[0], cuts_off=True)]
+    return [
+        *(_fleet(workplace, left, cuts_off=True) for left in LEFT),
+        _fleet(workplace, LEFT[0], cuts_off=False),
+    ]
+
+
+def _fleet(workplace: Workplace, left: int, cuts_off: bool) -> FleetRun:
     main = workplace.engine_versions[0]
     at_s = withdrawal_s(workplace)
-    return [
-        FleetRun(
-            f"N{OVERLOAD}_to_N{left}",
-            "",
-            jobs_of(
-                ReplaySettings(
-                    (FleetPoint(0.0, OVERLOAD), FleetPoint(at_s, left)),
-                    engine=engine(main),
-                    duration_s=at_s + (QUICK_S if workplace.quick else SUSTAINED_S),
-                ),
-                workplace.seeds(NUM_SEEDS, 1),
-            ),
-            False,
-            variant_of(main),
-        )
-        for left in (LEFT[:1] if workplace.quick else LEFT)
-    ]
+    settings = ReplaySettings(
+        (FleetPoint(0.0, OVERLOAD), FleetPoint(at_s, left, cuts_off)),
+        engine=engine(main),
+        duration_s=at_s + (QUICK_S if workplace.quick else SUSTAINED_S),
+    )
+    return FleetRun(
+        f"N{OVERLOAD}_to_N{left}",
+        "",
+        jobs_of(settings, workplace.seeds(NUM_SEEDS, 1)),
+        False,
+        variant_of(main, "" if cuts_off else "episodes run to their end"),
+        is_judged=cuts_off,
+    )
 
 
 def minutes_to_recover(result: ReplayResult, withdrawn_s: float) -> float | None:

@@ -105,6 +105,26 @@ def test_robots_that_are_too_many_leave_after_their_episode_or_at_once_from_the_
     assert result.windows[-1].num_active == 1
 
 
+def test_robots_that_are_cut_off_leave_after_their_turn_and_complete_nothing() -> None:
+    fleet = (FleetPoint(0.0, 2), FleetPoint(2.5, 1, cuts_off=True))
+    settings = ReplaySettings(fleet, engine=ENGINE, duration_s=20.0)
+    played = Played(settings)
+    # The second robot's turn of 2 s is on; it is answered at 3 s and no other follows.
+    assert [when_s for when_s, turn in played.brain.submitted if turn.name.startswith("1-")] == [
+        0.0,
+        2.0,
+    ]
+    assert played.result.episodes_by_robot == (4, 0)
+    assert [times.is_complete for times in played.result.episode_times][1] is False
+
+
+def test_a_robot_between_two_turns_is_cut_off_at_once() -> None:
+    fleet = (FleetPoint(0.0, 1), FleetPoint(1.5, 0, cuts_off=True))
+    played = Played(ReplaySettings(fleet, engine=ENGINE, duration_s=20.0))
+    assert len(played.brain.submitted) == 1
+    assert played.result.windows[-1].num_active == 0
+
+
 def test_robots_join_over_time() -> None:
     fleet = (FleetPoint(0.0, 0), FleetPoint(10.0, 1), FleetPoint(20.0, 2))
     played = Played(ReplaySettings(fleet, engine=ENGINE, duration_s=30.0))
