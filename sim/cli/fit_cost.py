@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from robot_sdk.errors import InvalidArgumentError
@@ -43,6 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "context; a latency table does not tell; default: %(default)s: as much as the "
         "first",
     )
+    parser.add_argument(
+        "--step-tokens",
+        type=int,
+        metavar="N",
+        help="most tokens in a step of the engine, where the table's is a guess; a step's own time "
+        "is then spread over so many tokens of a prompt; default: the table's",
+    )
+    parser.add_argument("--name", help="of the cost table; default: the table's")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,6 +66,10 @@ def run(args: argparse.Namespace) -> int:
         if problem is not None or args.out.is_dir():
             raise InvalidArgumentError(problem or "a folder", field="--out", value=args.out)
         table = latencies.read(args.table)
+        if args.step_tokens is not None:
+            table = replace(table, step_tokens=args.step_tokens)
+        if args.name is not None:
+            table = replace(table, name=args.name)
         cost = fit.rounded(fit.fit(table, share))
     except InvalidArgumentError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -65,6 +78,10 @@ def run(args: argparse.Namespace) -> int:
     command = "python -m sim fit-cost " + args.table.name
     if share != _USUAL_SHARE:
         command += f" --batched-decode-share {share:g}"
+    if args.step_tokens is not None:
+        command += f" --step-tokens {args.step_tokens}"
+    if args.name is not None:
+        command += f" --name {args.name}"
     content = fit.cost_table(table, cost, {"batched_decode_share": why}, command)
     args.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     cost_table.load(args.out)

@@ -7,7 +7,8 @@
   an episode has ended.
 - A turn whose prefix has left the pool and is in host memory loads it: bytes over bandwidth. The
   scheduler still gives it blocks and a share of each step as if it were computed, so the pool is as
-  it would be. A load runs beside what the step computes, and the step ends when both have.
+  it would be. A load runs beside what the step computes, and the step ends when both have. With
+  small steps this makes loads slower than a link is; use large ones.
 - Copies in both directions share one link, in the order in which they are asked for.
 """
 

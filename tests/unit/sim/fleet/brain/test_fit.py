@@ -31,6 +31,20 @@ def test_the_table_that_comes_with_the_package_is_what_the_command_writes(tmp_pa
     assert "chosen" in capsys.readouterr().out
 
 
+def test_a_table_for_other_steps_than_the_measured_one_s_fits_as_well(tmp_path):
+    name = f"{NAME}-steps-16384"
+    out = tmp_path / "cost.json"
+    options = ("--step-tokens", 16_384, "--batched-decode-share", 0.85, "--name", name)
+    assert run(MEASURED, "--out", out, *options) == 0
+    assert json.loads(out.read_text()) == cost_table.read(name)
+    assert abs(cost_table.read(name)["worst_residual"]) < 0.06
+
+
+def test_steps_smaller_than_a_block_are_refused(tmp_path, capsys):
+    assert run(MEASURED, "--out", tmp_path / "c.json", "--step-tokens", 100) == 2
+    assert "step_tokens" in capsys.readouterr().err
+
+
 def test_the_study_s_table_is_met_within_seven_percent_and_evicted_turns_within_one():
     for row in cost_table.read(NAME)["residuals"]:
         limit = 0.01 if "evicted" in row["column"] else 0.07
