@@ -24,6 +24,7 @@ from sim.paper.replay_rows import QUICK_S, capped, engine, study_value, variant_
 from sim.paper.rows import Row
 
 DURATION_S = 1200.0
+POOL_BLOCKS = 4270
 STEP_TOKENS = 16_384
 #: Its share of batched decoding is chosen so that with these steps the study's fleets N20, N32_K16,
 #: N48_K12, N48_K16 and N48_K20 came out within 1% (pool 4,270, tasks in suite order, one seed).
@@ -69,7 +70,7 @@ def run(workplace: Workplace) -> None:
     version = workplace.engine_versions[0]
     base = ReplaySettings.sustained(
         ROBOTS[0],
-        engine=engine(version, step_tokens=STEP_TOKENS),
+        engine=engine(version, step_tokens=STEP_TOKENS, pool_blocks=POOL_BLOCKS),
         cost=COST,
         duration_s=QUICK_S if workplace.quick else DURATION_S,
     )
