@@ -228,10 +228,9 @@ class _Runs:
         while self._todo and sum(w.index is not None for w in self._workers) < self._processes:
             self._assign(self._todo.popleft())
         try:
-            worker, told = self._events.get(timeout=_POLL_S)
+            self._take_in(*self._events.get(timeout=_POLL_S))
         except queue.Empty:
-            return
-        self._take_in(worker, told)
+            pass  # time goes on, and with it the estimate
         now_s = SYSTEM_CLOCK.now_s()
         if now_s - self._told_s >= _POLL_S:
             self._told_s = now_s
