@@ -104,8 +104,9 @@ def test_a_run_that_fails_is_told_and_what_was_run_is_shown(
 def test_an_interrupted_run_leaves_what_it_has_marked_as_partial(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(_self: object, text: str, _elapsed_s: float) -> None:
+        if "left" in text:  # the run is on
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(replay.ProgressLine, "show", interrupt)
     file = tmp_path / "result.json"
