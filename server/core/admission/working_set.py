@@ -6,7 +6,7 @@ found in replays.
 - **What will be needed.** Each episode is priced by its course (`server.core.residency.Course`):
   how much each turn adds and when such conversations end, by family and number of turns. The sum
   over all inside is looked at up to 40 turns ahead, since those who came in young grow up together,
-  and its highest point counts.
+  and its highest point counts, with a standard deviation on top: by chance few end for a while.
 - **What goes on top.** Between two turns of an episode the dead leave their blocks, and the turn
   itself ages its own prefix. `ReuseDistances` counts that exactly for every turn. The part beyond
   the living contexts, per episode inside, is the reserve: as much as is passed by `TOLERATED` of
@@ -52,8 +52,8 @@ from server.core.residency import (
 )
 
 #: Share of turns that may find their prefix lost. A lost prefix costs 25 turns' work, and one more
-#: episode inside gives 1% more turns: between 0.1% and 0.4% the replay's throughput is flat.
-TOLERATED = 0.002
+#: episode inside gives 1% more turns: between 0.2% and 0.6% the replay's throughput is flat.
+TOLERATED = 0.003
 #: Of a pool that nothing but a number speaks for, so much is handed out; then this much more than
 #: was seen to survive.
 UNPROVEN_SHARE = 0.65
@@ -81,6 +81,11 @@ _MOST_YOUNG_OF_FEW = 8
 #: episode, in which it shows whether others were lost along with it.
 _BACK_OFF_S = 15.0
 
+#: Standard deviations above the mean that are planned with: by chance few end for a while, and what
+#: was let in too much cannot be sent out again. At 0 one run of a fleet that turns from short to
+#: long tasks tipped over.
+_CAUTION = 1.0
+
 _HORIZON = np.array(HORIZON_TURNS)
 
 
@@ -102,14 +107,31 @@ class _Outlook:
     """What those inside will need; one more is added as it comes in.
 
     Attributes:
-        blocks: Shape (len(HORIZON_TURNS),). At each of the horizon's turns.
+        mean, variance: Shape (len(HORIZON_TURNS),). Blocks at each of the horizon's turns.
         furthest_turns: Turns of the episode that has had most.
     """
 
-    blocks: FloatArray
+    mean: FloatArray
+    variance: FloatArray
     num_inside: int
     num_young: int
     furthest_turns: int
+
+    @property
+    def blocks(self) -> FloatArray:
+        """What is planned with."""
+        blocks: FloatArray = self.mean + _CAUTION * np.sqrt(self.variance)
+        return blocks
+
+    def with_one_more(self, mean: FloatArray, variance: FloatArray) -> _Outlook:
+        """One that has had no turn so far comes in."""
+        return _Outlook(
+            self.mean + mean,
+            self.variance + variance,
+            self.num_inside + 1,
+            self.num_young + 1,
+            self.furthest_turns,
+        )
 
 
 class WorkingSetAdmission(AdmissionPolicy):
@@ -147,14 +169,14 @@ class WorkingSetAdmission(AdmissionPolicy):
         for place, episode in enumerate(view.waiting):
             if not episode.uses_brain:
                 continue
-            more = outlook.blocks + _course_blocks(episode.task_family, (0,), (0,), ledger, reserve)
+            more = outlook.with_one_more(
+                *_course_blocks(episode.task_family, (0,), (0,), ledger, reserve)
+            )
             if outlook.num_inside:
                 reason = self._refusal(view, outlook, more, room)
                 if reason:
                     return AdmissionDecision(place, reason)
-            outlook.blocks = more
-            outlook.num_inside += 1
-            outlook.num_young += 1
+            outlook = more
         return AdmissionDecision(len(view.waiting))
 
     def report(self, view: FleetView) -> AdmissionReport:
@@ -172,9 +194,7 @@ class WorkingSetAdmission(AdmissionPolicy):
             detail=detail,
         )
 
-    def _refusal(
-        self, view: FleetView, outlook: _Outlook, more: FloatArray, room: int | None
-    ) -> str:
+    def _refusal(self, view: FleetView, outlook: _Outlook, more: _Outlook, room: int | None) -> str:
         """Why one more may not come in; empty if it may."""
         ledger, inside = view.ledger, counted(outlook.num_inside, "episode")
         hit = ledger.window.full_prefix_hit
@@ -189,11 +209,11 @@ class WorkingSetAdmission(AdmissionPolicy):
             return f"working set: a prefix of {inside} inside was lost just now"
         if ledger.forecasts.num_ended < _START_ENDED:
             known = outlook.furthest_turns + _START_TURNS >= _HORIZON
-            planned, room = float(more[known].max()), int(_START_SHARE * room)
+            planned, room = float(more.blocks[known].max()), int(_START_SHARE * room)
         elif outlook.num_young >= max(_MOST_YOUNG_OF_FEW, _YOUNG_SHARE * outlook.num_inside):
             return f"working set: {outlook.num_young} of {inside} inside have only just begun"
         else:
-            planned = float(more.max())
+            planned = float(more.blocks.max())
         if planned <= room:
             return ""
         return (
@@ -251,17 +271,20 @@ class WorkingSetAdmission(AdmissionPolicy):
         by_family: dict[str, list[ActiveEpisode]] = {}
         for episode in inside:
             by_family.setdefault(episode.task_family, []).append(episode)
-        blocks = np.zeros(len(HORIZON_TURNS))
+        mean, variance = np.zeros(len(HORIZON_TURNS)), np.zeros(len(HORIZON_TURNS))
         for family, episodes in by_family.items():
-            blocks += _course_blocks(
+            own_mean, own_variance = _course_blocks(
                 family,
                 [episode.num_turns for episode in episodes],
                 [episode.context_tokens for episode in episodes],
                 view.ledger,
                 reserve,
             )
+            mean += own_mean
+            variance += own_variance
         return _Outlook(
-            blocks,
+            mean,
+            variance,
             len(inside),
             sum(episode.num_turns < _YOUNG_TURNS for episode in inside),
             max((episode.num_turns for episode in inside), default=0),
@@ -274,13 +297,17 @@ def _course_blocks(
     context_tokens: tuple[int, ...] | list[int],
     ledger: LedgerSnapshot,
     reserve: float,
-) -> FloatArray:
-    """What conversations of one family will need at each of the horizon's turns, together."""
+) -> tuple[FloatArray, FloatArray]:
+    """What conversations of one family will need at each of the horizon's turns, together.
+
+    The variance is that of whether they have ended.
+    """
     course = ledger.forecasts.of(family).course
     tokens, alive = course.expected_tokens(num_turns, context_tokens)
-    blocks: FloatArray = tokens.sum(axis=0) / ledger.counting_block_tokens
-    blocks += reserve * alive.sum(axis=0)
-    return blocks
+    # `tokens` are counted with the share that is alive, so their square over it is the mean square.
+    blocks = tokens / ledger.counting_block_tokens + reserve * alive
+    squares = np.divide(blocks * blocks, alive, out=np.zeros_like(blocks), where=alive > 0)
+    return blocks.sum(axis=0), (squares - blocks * blocks).sum(axis=0)
 
 
 def _missing(room: int | None) -> str:

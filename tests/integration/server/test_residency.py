@@ -171,19 +171,19 @@ def test_the_working_set_policy_fills_the_pool_and_says_so(
         robot.end()
     # Each ended after three turns of 20 blocks. Four ends are not proof enough that all do, so a
     # young one counts as more; 0.65 of a pool of which nothing but a number is known is the room.
-    inside = robots(client, 3)
+    inside = robots(client, 1)
     waiter = Robot(client, policies=[], task_family="sort")
 
     queued = waiter.inbox.until("queued")
 
     assert queued.reason == (
-        "working set: 3 episodes inside and the next one are forecast to need 774 of 650 blocks"
+        "working set: 1 episode inside and the next one are forecast to need 871 of 650 blocks"
     )
     assert queued.HasField("expected_wait_s")
     admission_status = client.status().admission
     assert admission_status.policy == "working-set"
     assert not admission_status.HasField("cap")
-    assert (admission_status.forecast_blocks, admission_status.capacity_blocks) == (581, 650)
+    assert (admission_status.forecast_blocks, admission_status.capacity_blocks) == (0, 650)
     assert admission_status.detail == "forecast from 4 ended episodes"
     inside[0].end()
     waiter.admitted()
