@@ -183,7 +183,7 @@ def test_the_working_set_policy_fills_the_pool_and_says_so(
     admission_status = client.status().admission
     assert admission_status.policy == "working-set"
     assert not admission_status.HasField("cap")
-    assert (admission_status.forecast_blocks, admission_status.capacity_blocks) == (0, 650)
+    assert (admission_status.forecast_blocks, admission_status.capacity_blocks) == (537, 650)
     assert admission_status.detail == "forecast from 4 ended episodes"
     inside[0].end()
     waiter.admitted()
