@@ -85,7 +85,7 @@ def _rows(cell: Cell, results: Sequence[ReplayResult]) -> list[Row]:
         ("episodes_per_min", "1/min", [result.episodes_per_min for result in results]),
         ("hit_after_warm_up", "share", [result.hit_after_warm_up for result in results]),
         ("jain", "index", [result.jain for result in results]),
-        ("door_wait_p99", "s", [result.door_wait_s["p99"] for result in results]),
+        ("door_wait_p99", "s", [result.door_wait_s.get("p99") for result in results]),
     ]
     return [
         seed_row(name, quantity, unit, None, per_seed, variant=cell.policy)
@@ -161,7 +161,7 @@ def _fair_rows(mix: str, robots: int, result: ReplayResult) -> list[Row]:
             "door_wait_p99",
             "s",
             None,
-            result.door_wait_s["p99"],
+            result.door_wait_s.get("p99"),
             variant=f"{OURS}, even",
         ),
         Row(
@@ -202,7 +202,7 @@ def _table(mixes: Sequence[Mix], found: Found) -> str:
             if name != mix.name:
                 continue
             lowest = min(run.hit_after_warm_up or 0.0 for run in runs)
-            waits = [run.door_wait_s["p99"] for run in runs]
+            waits = [run.door_wait_s.get("p99") for run in runs]
             known = [wait for wait in waits if wait is not None]
             wait = f"{sum(known) / len(known):.0f}" if known else "-"
             jain = sum(run.jain for run in runs) / len(runs)
