@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from robot_sdk import operator_access
@@ -85,9 +87,24 @@ def check_unused(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay; returns one of the exit codes of `replay.EXIT_CODES`."""
-    # A line for every robot that waits or whose connection breaks would bury the progress; what
-    # they tell is counted in the results.
-    logging.getLogger("robot_sdk").setLevel(logging.ERROR)
+    with _quiet_robots():
+        return _run(args)
+
+
+@contextmanager
+def _quiet_robots() -> Iterator[None]:
+    """A line for every robot that waits or whose connection breaks would bury the progress; what
+    they tell is counted in the results."""
+    log = logging.getLogger("robot_sdk")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _run(args: argparse.Namespace) -> int:
     bar = ProgressLine()
     runs: list[LiveRun] = []
     code = 0

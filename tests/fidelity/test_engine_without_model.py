@@ -66,8 +66,9 @@ def test_there_is_no_stretch_while_a_turn_is_in_its_prefill(engine):
 
 def test_more_steps_than_the_stretch_has_are_refused_with_its_length(engine):
     engine.add(Turn("t", 100, 9, SessionBlocks("s", 64)))
-    while engine.decode_stretch() is None:
+    while (stretch := engine.decode_stretch()) is None or stretch.num_steps == 1:
         engine.step()
-    with pytest.raises(InvalidArgumentError, match="1 to 8"):
-        engine.step(decode_steps=9)
-    assert len(engine.step(decode_steps=8).finished) == 1
+    longest = stretch.num_steps
+    with pytest.raises(InvalidArgumentError, match=f"1 to {longest}$"):
+        engine.step(decode_steps=longest + 1)
+    assert len(engine.step(decode_steps=longest).finished) == 1

@@ -89,9 +89,10 @@ time.sleep(1.0)  # for what else may come
     "occupation",
     [
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
-        # A native call that keeps the interpreter: no Python code can run.
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit()); print('up', flush=True);"
-        " sum(range(10**13))",
+        # A native call that keeps the interpreter: no Python code can run, so another process tells
+        # that it is under way.
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit());"
+        " subprocess.Popen(['sh', '-c', 'sleep 2; echo up']); sum(range(10**13))",
         # Stopped; only SIGKILL reaches it.
         "print('up', flush=True); os.kill(os.getpid(), signal.SIGSTOP)",
     ],
