@@ -94,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _quiet_robots() -> Iterator[None]:
     """A line for every robot that waits or whose connection breaks would bury the progress; what
-    they tell is counted in the results."""
+    they tell is counted in the results.
+    """
     log = logging.getLogger("robot_sdk")
     level = log.level
     log.setLevel(logging.ERROR)
