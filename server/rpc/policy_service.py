@@ -58,7 +58,7 @@ class _Stream:
     @property
     def is_over(self) -> bool:
         """The client has closed its side and every observation has been answered."""
-        return self.half_closed and self.num_open == 0
+        return self.half_closed and self.num_open == 0 and not self.refusals
 
 
 class PolicyServicer:
@@ -227,6 +227,8 @@ class PolicyServicer:
         live: LiveEpisode,
     ) -> None:
         while True:
+            # Before looking: what comes while something is being written must be looked for again.
+            stream.news.clear()
             while stream.refusals:
                 await context.write(policy_pb2.ChunksResponse(failed=stream.refusals.pop(0)))
             while (answer := stream.answers.pop()) is not None:
@@ -238,7 +240,6 @@ class PolicyServicer:
                 raise stream.fault
             if stream.is_over:
                 return
-            stream.news.clear()
             await stream.news.wait()
 
     def _record_span(self, answer: Answer, policy: str, live: LiveEpisode) -> None:

@@ -434,6 +434,18 @@ def test_a_sequence_that_does_not_count_up_is_refused(robot: Robot) -> None:
     chunks.close()
 
 
+def test_a_refusal_that_comes_while_a_chunk_is_being_sent_is_not_lost(robot: Robot) -> None:
+    chunks = robot.chunks()
+    chunks.opened()
+
+    for sequence in range(1, 301):
+        chunks.observe(sequence)
+        chunks.inbox.until("chunk")
+        chunks.observe(sequence)
+        assert isinstance(failure(chunks), OutOfOrderError)
+    chunks.close()
+
+
 def test_a_deadline_that_is_no_number_is_refused(robot: Robot) -> None:
     chunks = robot.chunks()
     chunks.opened()
