@@ -12,6 +12,7 @@ from types import TracebackType
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import RobotSdkError
 from server.launch import with_parent
+from server.launch.ending import end_process
 
 #: Loading the model workers takes a few seconds; a busy machine needs longer.
 START_TIMEOUT_S = 90.0
@@ -99,14 +100,8 @@ class ServerProcess:
     def stop(self) -> None:
         """End it: politely first, then for good."""
         process = self._process
-        if process is None or process.poll() is not None:
-            return
-        process.terminate()
-        try:
-            process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end_process(process, _STOP_TIMEOUT_S)
 
     def _wait_ready(self, ready: Path) -> None:
         assert self._process is not None

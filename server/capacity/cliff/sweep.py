@@ -13,6 +13,7 @@ from pathlib import Path
 from robot_sdk.errors import RobotSdkError
 from server.capacity.cliff.protocol import Cell, Outcome
 from server.launch import with_parent
+from server.launch.ending import end_process
 
 _STOP_TIMEOUT_S = 10.0
 
@@ -124,12 +125,6 @@ def _collect(
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(_STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    end_process(process, _STOP_TIMEOUT_S)
     if process.stdout is not None:
         process.stdout.close()

@@ -13,7 +13,7 @@ from robot_sdk.errors import InvalidArgumentError
 from server.capacity.engine import SchedulerOnlyEngine
 from server.capacity.engine import library as vllm_library
 from server.capacity.engine.library import Library
-from server.core.admission import AdmissionPolicy
+from server.core.admission import AdmissionPolicy, build_policy
 from server.core.residency import EngineGauges
 from sim.fleet.action_time import ActionTime
 from sim.fleet.brain import cost_table
@@ -22,7 +22,6 @@ from sim.fleet.brain.offload import HostMemory
 from sim.fleet.event_loop import EventLoop
 from sim.fleet.replay.checks import MOST_ROBOTS, check_settings, check_traces, engine_settings
 from sim.fleet.replay.door import VirtualDoor
-from sim.fleet.replay.policies import make_policy
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.robot import Brain, FleetParts, RobotTime, TraceTime, VirtualRobot
 from sim.fleet.replay.settings import FleetPoint, ReplaySettings
@@ -71,7 +70,7 @@ def run(
     else:
         order = itertools.cycle(traces)
     check_traces(traces, engine)
-    policy = make_policy(settings.admission, settings.engine)
+    policy = build_policy(settings.admission.policy, settings.admission.settings)
     cost = cost_table.load(settings.cost)
     loop = EventLoop()
     host = None if settings.offload is None else HostMemory(settings.offload, engine)

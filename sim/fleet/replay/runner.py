@@ -19,11 +19,12 @@ from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from server.capacity.engine import library as vllm_library
 from server.capacity.engine import study_version
+from server.core.admission import build_policy
 from server.launch import with_parent
+from server.launch.ending import end_process
 from sim.fleet.brain import cost_table
 from sim.fleet.replay.checks import check_settings, check_traces, engine_settings
 from sim.fleet.replay.code_digest import code_digest
-from sim.fleet.replay.policies import make_policy
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.replay.store import ResultStore
@@ -116,7 +117,7 @@ def _keys(jobs: Sequence[Job], study_folder: Path | None) -> list[str]:
         cost_table.load(settings.cost)
         if settings.workload.mix not in mixes.MIXES:
             check_traces(mixes.members(settings.workload.mix, 0), engine_settings(settings.engine))
-        policy = make_policy(settings.admission, settings.engine)
+        policy = build_policy(settings.admission.policy, settings.admission.settings)
         wanted = settings.engine.version
         if wanted not in versions:
             versions[wanted] = _version(wanted, study_folder)
@@ -339,11 +340,6 @@ def _stop(worker: _Worker) -> None:
         process.stdin.close()
     except BrokenPipeError:
         pass
-    process.terminate()
-    try:
-        process.wait(_STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    end_process(process, _STOP_TIMEOUT_S)
     if worker.reader is not None:
         worker.reader.join(_STOP_TIMEOUT_S)

@@ -36,7 +36,7 @@ class AdmissionChoice:
     """Who comes in.
 
     Attributes:
-        policy: A name that `sim.fleet.replay.policies` knows.
+        policy: A name of server.core.admission.POLICY_NAMES.
         settings: Of that policy, for example {"cap": 16}.
         told_pool_share: The pool that the policy is told, as a share of the true one.
         max_turn_hold_s: Longest time that the policy may let one turn wait.

@@ -1,0 +1,15 @@
+"""How a child process is ended."""
+
+from __future__ import annotations
+
+import subprocess
+
+
+def end_process(process: subprocess.Popen[str] | subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Ask it to end, and end it for good `timeout_s` later. One that has ended is left alone."""
+    process.terminate()
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
