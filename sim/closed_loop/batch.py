@@ -12,6 +12,7 @@ from robot_sdk.client import connect
 from sim.closed_loop.chunk_load import ChunkLoad
 from sim.closed_loop.delays import EpisodeDelays
 from sim.closed_loop.episode import ClosedLoopRecord, run_closed_loop
+from sim.code_meaning import digest_of, files_of
 from sim.libero.env import LiberoEnv
 from sim.libero.tools import POLICY
 
@@ -28,17 +29,24 @@ _ROOT = Path(__file__).parents[2]
 _CODE = (
     "robot_sdk",
     "server/brain/demo_planner.py",
+    "server/brain/history.py",
+    "server/brain/task_words.py",
     "server/core/batching",
     "server/policy/flow",
     "sim/closed_loop/body.py",
     "sim/closed_loop/chunk_load.py",
     "sim/closed_loop/delays.py",
     "sim/closed_loop/episode.py",
+    "sim/closed_loop/fleet_clock.py",
     "sim/closed_loop/resting.py",
     "sim/closed_loop/slow_brain.py",
     "sim/fleet/action.py",
     "sim/fleet/action_robot.py",
     "sim/fleet/action_tier.py",
+    "sim/fleet/disciplines.py",
+    "sim/fleet/event_loop.py",
+    "sim/fleet/network.py",
+    "sim/fleet/rows_from_arrival.py",
     "sim/libero",
 )
 
@@ -150,12 +158,4 @@ def _key(batch: TaskBatch, trial: Trial) -> str:
 
 @lru_cache
 def _code_digest() -> str:
-    digest = hashlib.sha256()
-    for part in _CODE:
-        path = _ROOT / part
-        files = (
-            [path] if path.is_file() else sorted(path.rglob("*.py")) + sorted(path.glob("*.npz"))
-        )
-        for file in files:
-            digest.update(file.relative_to(_ROOT).as_posix().encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_of((file for part in _CODE for file in files_of(_ROOT / part)), _ROOT)

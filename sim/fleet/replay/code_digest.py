@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import hashlib
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+
+from sim.code_meaning import digest_of, files_of
 
 _ROOT = Path(__file__).parents[3]
 _ADMISSION = "server.core.admission"
@@ -48,24 +48,12 @@ def code_digest(policy_module: str, with_action: bool) -> str:
         with_action: Whether an action tier takes part.
     """
     parts = _ALWAYS + _WITH_ACTION if with_action else _ALWAYS
-    files = {path for part in parts for path in _files(_ROOT / part)}
+    files = {path for part in parts for path in files_of(_ROOT / part)}
     files |= _own_files(policy_module)
     left_out = [_ROOT / part for part in _NOT]
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        if any(path == part or part in path.parents for part in left_out):
-            continue
-        digest.update(path.relative_to(_ROOT).as_posix().encode())
-        digest.update(_meaning(path))
-    return digest.hexdigest()[:16]
-
-
-def _files(part: Path) -> Iterator[Path]:
-    if part.is_file():
-        yield part
-        return
-    for pattern in ("*.py", "*.json"):
-        yield from part.rglob(pattern)
+    return digest_of(
+        (f for f in files if not any(f == part or part in f.parents for part in left_out)), _ROOT
+    )
 
 
 def _own_files(module: str) -> set[Path]:
@@ -82,16 +70,3 @@ def _own_files(module: str) -> set[Path]:
             if module_of.startswith(f"{_ADMISSION}."):
                 wanted.append(module_of)
     return found
-
-
-def _meaning(path: Path) -> bytes:
-    content = path.read_bytes()
-    if path.suffix != ".py":
-        return content
-    tree = ast.parse(content)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                node.body = node.body[1:]
-    return ast.dump(tree).encode()

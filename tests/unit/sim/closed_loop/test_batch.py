@@ -15,6 +15,7 @@ from sim.closed_loop.batch import TaskBatch, Trial, run_batch
 from sim.closed_loop.chunk_load import ChunkLoad
 from sim.closed_loop.delays import NO_DELAYS, EpisodeDelays
 from sim.closed_loop.episode import ClosedLoopRecord
+from sim.code_meaning import files_of
 
 LOAD = ChunkLoad("paced", 0)
 TRIALS = (
@@ -115,3 +116,8 @@ def test_nothing_is_kept_without_a_file(world: World, tmp_path: Path) -> None:
     run_batch(unkept)
     assert world.ran == [0.0, 5.0, 0.0, 5.0]
     assert not list(tmp_path.iterdir())
+
+
+def test_every_part_that_an_episode_depends_on_is_there() -> None:
+    for part in batch._CODE:
+        assert list(files_of(batch._ROOT / part)), part

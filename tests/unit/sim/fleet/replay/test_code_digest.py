@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.code_meaning import files_of
 from sim.fleet.replay import code_digest as module
 
 POLICY = "server.core.admission.static_cap"
@@ -69,4 +70,4 @@ def test_comments_and_docstrings_do_not_count(tree: Path) -> None:
 
 def test_every_part_that_is_named_is_there() -> None:
     for part in module._ALWAYS + module._WITH_ACTION:
-        assert list(module._files(module._ROOT / part)), part
+        assert list(files_of(module._ROOT / part)), part
