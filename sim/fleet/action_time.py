@@ -101,9 +101,7 @@ class ActionTime:
         if steps == 0:
             self._rest.pass_interval(robot, trace, turn_index, on_done)
             return
-        gap_s = trace.env_gap_s(turn_index)
-        if self._uses_wall and turn.wall_gap_s is not None:
-            gap_s = turn.wall_gap_s
+        gap_s = trace.gap_s(turn_index, self._uses_wall)
         # What the policy makes of the interval takes as long as the tier lets it.
         rest_s = max(0.0, gap_s - steps / trace.control_hz)
         self._start(robot, steps, lambda: self._later(rest_s, on_done))
