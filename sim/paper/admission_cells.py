@@ -1,9 +1,9 @@
-"""The cells of the admission sweep: mixes of tasks, and who lets them in."""
+"""The cells of the admission sweep: mixes of tasks, who lets them in, and with which seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sim.fleet.replay.runner import Job
@@ -13,18 +13,24 @@ OURS = "working-set"
 #: Ours, told a pool that is larger by this.
 TOLD_SHARE = 1.3
 OURS_MISLED = f"{OURS}, told +30%"
+#: Ours without its refreshing of prefixes: what that part of it is worth.
+OURS_COOLING = f"{OURS}, no refresh"
 #: Against which it is measured besides static caps.
 OTHERS = ("aimd", "forecast-cap", "pause-resume", "unlimited")
 #: ThunderAgent lets a paused program wait for half an hour.
 PAUSE_S = 1800.0
 #: The brain's load does not depend on how many robots wait, as long as some do: the door is first
-#: in, first out, and the k-th that asks has the k-th trace. So each mix is run with one fleet.
+#: in, first out, and the k-th that asks has the k-th trace. So each mix is swept with one fleet.
 NUM_ROBOTS = 48
+#: With these that is checked rather than believed: one run each of ours and of a good cap.
+CHECKED_ROBOTS = (32, 96)
 DURATION_S = 1800.0
 #: By number of robots: how long a fleet runs until each robot has eight episodes behind it, at
 #: three quarters of the episodes a minute that the mix reaches.
 FAIR_ROBOTS = (32, 48, 96)
 FAIR_EPISODES = 8
+#: Seeds of cells that are far from the best: they collapse or leave room, whatever the seed.
+FEW_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,11 @@ class Mix:
     """A mix of tasks and the caps that are tried on it.
 
     Attributes:
-        caps: All of the full sweep; each end loses, so that the best lies inside.
-        few_caps: Of a short run: those around the best.
+        caps: Near the best, by a sweep of an earlier day: within 2% of it, and what lies between.
+        outer_caps: On both sides of them, so that the best lies inside; a few seeds show it.
+        good_cap: One of `caps` that held in every run; what is checked with other fleets.
+        full_robots: Fleets so small that all of them may be inside, which makes each another
+            process: there every policy has runs of its own.
         episodes_per_min: About what it reaches; how long a fair comparison takes follows from it.
         needed_share: Of the best cap's throughput, which ours has to reach.
     """
@@ -41,76 +50,99 @@ class Mix:
     name: str
     workload: WorkloadChoice
     caps: tuple[int, ...]
-    few_caps: tuple[int, ...]
+    outer_caps: tuple[int, ...]
+    good_cap: int
     episodes_per_min: float
-    needed_share: float
+    full_robots: tuple[int, ...] = ()
+    needed_share: float = 0.98
 
 
-def _mix(
-    name: str,
-    mix: str,
-    order: Literal["shuffled", "suite"],
-    caps: Sequence[int],
-    few_caps: Sequence[int],
-    episodes_per_min: float,
-    needed_share: float = 0.98,
-) -> Mix:
-    return Mix(
-        name,
-        WorkloadChoice(mix, order),
-        tuple(caps),
-        tuple(few_caps),
-        episodes_per_min,
-        needed_share,
-    )
+def _workload(mix: str = "all", order: Literal["shuffled", "suite"] = "shuffled") -> WorkloadChoice:
+    return WorkloadChoice(mix, order)
 
 
 STEADY = (
-    _mix("all", "all", "shuffled", range(20, 29, 2), (22, 24, 26), 6.0),
-    _mix("long", "long", "shuffled", range(18, 27, 2), (20, 22, 24), 3.2),
-    _mix("short", "short", "shuffled", range(24, 33, 2), (26, 28, 30), 8.0),
+    Mix("all", _workload(), (24, 25, 26), (22, 27, 28), 26, 6.0),
+    Mix("long", _workload("long"), (20, 22, 23), (18, 24), 22, 3.2),
+    Mix("short", _workload("short"), (28, 29, 30), (26, 31, 32), 30, 8.0, (32,)),
 )
 #: Where the length of tasks changes while the fleet runs.
 CHANGING = (
-    _mix("suite-order", "all", "suite", range(20, 27, 2), (22, 24), 6.0, 1.02),
-    _mix("turning", "turning", "shuffled", range(18, 25, 2), (20, 22), 5.5, 1.02),
+    Mix("suite-order", _workload(order="suite"), (22, 24, 25), (20, 26), 24, 6.0, (), 1.02),
+    Mix("turning", _workload("turning"), (20, 22, 23), (18, 24), 22, 5.5, (), 1.02),
 )
 MIXES = (*STEADY, *CHANGING)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One policy on one mix.
+    """One policy on one mix with one fleet.
 
     Attributes:
         policy: As a reader is told it: "static cap 24", "working-set".
-        jobs: One for each seed.
+        seeds: Of its runs. Cells that are compared share their first ones.
+        is_check: It is run only to be set beside the same policy in the swept fleet.
     """
 
     mix: Mix
     policy: str
-    jobs: tuple[Job, ...] = field(repr=False)
+    admission: AdmissionChoice
+    seeds: tuple[int, ...]
+    num_robots: int = NUM_ROBOTS
+    is_check: bool = False
+
+    @property
+    def row(self) -> str:
+        """The configuration's name in tables."""
+        return f"{self.mix.name}_N{self.num_robots}"
+
+    @property
+    def is_cap(self) -> bool:
+        """A static cap."""
+        return self.admission.policy == "static-cap"
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """One for each seed."""
+        settings = ReplaySettings.sustained(
+            self.num_robots,
+            admission=self.admission,
+            workload=self.mix.workload,
+            duration_s=DURATION_S,
+        )
+        return tuple(Job(settings, seed) for seed in self.seeds)
 
 
 def cells(seeds: Sequence[int], *, is_full: bool, mixes: Sequence[Mix] = MIXES) -> list[Cell]:
-    """What is run. Ours comes first, then caps, then the others, so that a sweep that is broken
-    off has said something.
+    """What is run: ours first, then caps, then the others.
+
+    Args:
+        seeds: Of the cells that decide; those that cannot win have the first `FEW_SEEDS` of them.
+        is_full: All caps, all policies, all fleets; otherwise ours and the caps near the best.
+        mixes: Some of `MIXES`.
     """
+    every, few = tuple(seeds), tuple(seeds)[:FEW_SEEDS]
     found = []
     for mix in mixes:
-        found.append(_cell(mix, OURS, AdmissionChoice(OURS), seeds))
-        found.append(
-            _cell(mix, OURS_MISLED, AdmissionChoice(OURS, told_pool_share=TOLD_SHARE), seeds)
-        )
+        found += _ours(mix, every, NUM_ROBOTS)
+        cooling = AdmissionChoice(OURS, {"refresh": False})
+        found.append(Cell(mix, OURS_COOLING, cooling, few))
     for mix in mixes:
-        for cap in mix.caps if is_full else mix.few_caps:
-            choice = AdmissionChoice("static-cap", {"cap": cap})
-            found.append(_cell(mix, cap_name(cap), choice, seeds))
-    for mix in STEADY if is_full else ():
+        for cap in sorted((*mix.caps, *mix.outer_caps) if is_full else mix.caps):
+            found.append(_capped(mix, cap, every if cap in mix.caps else few))
+    if not is_full:
+        return found
+    for mix in (mix for mix in mixes if mix in STEADY):
         for name in OTHERS:
             hold_s = PAUSE_S if name == "pause-resume" else 30.0
-            choice = AdmissionChoice(name, max_turn_hold_s=hold_s)
-            found.append(_cell(mix, name, choice, seeds))
+            found.append(Cell(mix, name, AdmissionChoice(name, max_turn_hold_s=hold_s), few))
+        for robots in mix.full_robots:
+            found += [*_ours(mix, every, robots), _capped(mix, robots, every, robots)]
+        for robots in CHECKED_ROBOTS:
+            checked = [_capped(mix, mix.good_cap, every[:1], robots)]
+            if robots not in mix.full_robots:
+                checked.append(Cell(mix, OURS, AdmissionChoice(OURS), every[:1], robots))
+            found += [replace(cell, is_check=True) for cell in checked]
     return found
 
 
@@ -135,8 +167,13 @@ def cap_name(cap: int) -> str:
     return f"static cap {cap}"
 
 
-def _cell(mix: Mix, policy: str, choice: AdmissionChoice, seeds: Sequence[int]) -> Cell:
-    settings = ReplaySettings.sustained(
-        NUM_ROBOTS, admission=choice, workload=mix.workload, duration_s=DURATION_S
-    )
-    return Cell(mix, policy, tuple(Job(settings, seed) for seed in seeds))
+def _ours(mix: Mix, seeds: tuple[int, ...], robots: int) -> list[Cell]:
+    misled = AdmissionChoice(OURS, told_pool_share=TOLD_SHARE)
+    return [
+        Cell(mix, OURS, AdmissionChoice(OURS), seeds, robots),
+        Cell(mix, OURS_MISLED, misled, seeds, robots),
+    ]
+
+
+def _capped(mix: Mix, cap: int, seeds: tuple[int, ...], robots: int = NUM_ROBOTS) -> Cell:
+    return Cell(mix, cap_name(cap), AdmissionChoice("static-cap", {"cap": cap}), seeds, robots)

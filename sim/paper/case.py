@@ -55,6 +55,7 @@ class Workplace:
         num_seeds: What the caller asked for; None: each case as it sees fit.
         finished: Plain values of what `map` and `replays` have given, by what it was, so that an
             interrupted case leaves them.
+        draft: Likewise, rows and pictures that a case has made of what it has.
     """
 
     folder: Path
@@ -64,6 +65,7 @@ class Workplace:
     study_folder: Path | None = None
     num_seeds: int | None = None
     finished: dict[str, list[Any]] = field(default_factory=dict, compare=False)
+    draft: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def engine_versions(self) -> tuple[Literal["installed", "study"], ...]:
@@ -85,11 +87,28 @@ class Workplace:
             yield result
             self.say(f"{what}: {done} of {len(items)}")
 
-    def replays(self, jobs: Sequence[Job], what: str) -> list[ReplayResult]:
-        """One result for each job, in order; those that were run before are read, not run again."""
+    def replays(
+        self,
+        jobs: Sequence[Job],
+        what: str,
+        on_result: Callable[[int, ReplayResult], None] | None = None,
+    ) -> list[ReplayResult]:
+        """One result for each job, in order; those that were run before are read, not run again.
+
+        Args:
+            jobs: Each an object of its own.
+            what: They are, for people.
+            on_result: Told each result as soon as it is there and its place in `jobs`, so that an
+                interrupted case can say what it has; also of runs that were cut off.
+        """
         from sim.fleet.replay import runner
 
         told_s = 0.0
+        places = {id(job): place for place, job in enumerate(jobs)}
+
+        def place(job: Job, result: ReplayResult) -> None:
+            if on_result is not None:
+                on_result(places[id(job)], result)
 
         def tell(progress: runner.Progress) -> None:
             nonlocal told_s
@@ -102,6 +121,7 @@ class Workplace:
             processes=self.num_processes,
             study_folder=self.study_folder,
             store=self.folder / REPLAY_STORE,
+            on_result=place,
             on_progress=tell,
         )
         kept = self.finished.setdefault(what, [])
@@ -158,12 +178,28 @@ class Workplace:
             },
         )
 
+    def keep_draft(
+        self,
+        rows: Sequence[Row],
+        *,
+        settings: Mapping[str, Any],
+        pictures: Sequence[Picture] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
+        """What an interrupted case can say so far; `write_partial` leaves it."""
+        self.draft.update(
+            settings=dict(settings),
+            pictures=[asdict(picture) for picture in pictures],
+            notes=list(notes),
+            rows=[row.to_json() for row in rows],
+        )
+
     def write_partial(self, name: str, why: str) -> None:
         """Leave what an interrupted or failed case has finished, marked as partial.
 
         A complete result that an earlier run left is kept instead.
         """
-        if self._has_complete(name):
+        if self.has_complete(name):
             self.say(f"the earlier, complete {name}.json is kept")
             return
         self.write(
@@ -178,6 +214,7 @@ class Workplace:
                 "settings": {},
                 "pictures": [],
                 "rows": [],
+                **self.draft,
             },
         )
 
@@ -186,7 +223,8 @@ class Workplace:
         seeds = "" if self.num_seeds is None else f" --seeds {self.num_seeds}"
         return f"python -m sim paper {name}{' --quick' if self.quick else ''}{seeds}"
 
-    def _has_complete(self, name: str) -> bool:
+    def has_complete(self, name: str) -> bool:
+        """An earlier run has left the whole of it."""
         try:
             content = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):

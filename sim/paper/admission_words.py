@@ -1,0 +1,104 @@
+"""The admission sweep as Markdown: goals, policies, fleets, evenness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sim.fleet.replay.result import ReplayResult
+from sim.paper.admission_cells import FAIR_EPISODES, NUM_ROBOTS, OURS, Cell
+from sim.paper.admission_sweep import Sweep, lowest_hit, mean_of, mean_wait_s
+from sim.paper.report import words
+from sim.paper.rows import Row
+
+Fair = dict[tuple[str, int], ReplayResult]
+
+
+def goals(rows: Sequence[Row]) -> list[str]:
+    """Every judged row: what was asked for, what came out, met or not."""
+    judged = [row for row in rows if row.verdict in ("inside", "outside")]
+    met = sum(row.verdict == "inside" for row in judged)
+    lines = [
+        f"{met} of {len(judged)} goals met.",
+        "",
+        "| mix and robots | who lets in | quantity | goal | reached | | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.row} | {row.variant} | {row.quantity.replace('_', ' ')} | {words.study(row.study)}"
+        f" | {words.number(row.ours)} | {'met' if row.verdict == 'inside' else '**not met**'}"
+        f" | {row.note} |"
+        for row in judged
+    ]
+    return lines
+
+
+def policies(sweep: Sweep) -> list[str]:
+    """Requests/s and all else of every policy; the best cap of a mix is marked."""
+    lines = [
+        "| mix | robots | who lets in | requests/s | of best cap | episodes/min | of best cap "
+        "| lowest hit of a run | Jain | P99 wait, s | seeds |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for cell in sweep.cells:
+        if sweep.runs(cell) and not cell.is_check:
+            lines.append(_policy_line(sweep, cell))
+    return lines
+
+
+def _policy_line(sweep: Sweep, cell: Cell) -> str:
+    runs = sweep.runs(cell)
+    best = sweep.best_cap(cell.mix, cell.num_robots)
+    parts = [
+        cell.mix.name,
+        str(cell.num_robots),
+        f"**{cell.policy}**" if cell == best else cell.policy,
+    ]
+    for quantity in ("rps", "episodes_per_min"):
+        share = None if best is None else sweep.share(cell, best, quantity)
+        parts += [
+            f"{mean_of(runs.values(), quantity):.3f}",
+            words.NOTHING if share is None else f"{100 * share[0]:.1f}%",
+        ]
+    wait_s = mean_wait_s(runs.values())
+    parts += [
+        f"{lowest_hit(runs.values()):.4f}",
+        f"{mean_of(runs.values(), 'jain'):.3f}",
+        words.NOTHING if wait_s is None else f"{wait_s:.0f}",
+        str(len(runs)),
+    ]
+    return f"| {' | '.join(parts)} |"
+
+
+def fleets(sweep: Sweep) -> list[str]:
+    """The same policy in other fleets."""
+    lines = [
+        f"| mix | robots | who lets in | requests/s | with {NUM_ROBOTS} robots, same seed |",
+        "|---|---|---|---|---|",
+    ]
+    for cell in sweep.cells:
+        large = sweep.cell(cell.mix, cell.policy)
+        if not sweep.runs(cell) or not cell.is_check or large is None:
+            continue
+        for seed, result in sweep.runs(cell).items():
+            same = sweep.runs(large).get(seed)
+            lines.append(
+                f"| {cell.mix.name} | {cell.num_robots} | {cell.policy} | {result.rps:.3f} "
+                f"| {words.number(None if same is None else same.rps)} |"
+            )
+    return lines
+
+
+def evenness(fair: Fair) -> list[str]:
+    """Ours over times in which each robot does several episodes."""
+    lines = [
+        f"| mix | robots | who lets in | virtual minutes | fewest episodes of a robot "
+        f"(needs {FAIR_EPISODES}) | Jain | P99 wait, s | hit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {mix} | {robots} | {OURS} | {result.duration_s / 60:.0f} | {result.fewest_episodes} "
+        f"| {result.jain:.3f} | {words.number(result.door_wait_s.get('p99'))} "
+        f"| {words.number(result.hit_after_warm_up)} |"
+        for (mix, robots), result in fair.items()
+    ]
+    return lines
