@@ -182,6 +182,7 @@ class EngineInfo:
             the prefix cache. None: all that count, there are no such layers, or not told. 0: the
             one at the end of each prompt, so that no block which an output fills is found again.
             N: also one every N tokens.
+        can_refresh: Whether `refresh` can touch prefixes.
     """
 
     engine: str
@@ -192,6 +193,7 @@ class EngineInfo:
     pool_blocks: int | None = None
     block_tokens: int | None = None
     snapshot_interval_tokens: int | None = None
+    can_refresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,17 @@ class BrainEngine(Protocol):
 
     def commit(self, episode_id: str, turn_index: int) -> None:
         """The turn that finished last counts. Called before the next turn of the episode."""
+
+    async def refresh(self, episode_id: str) -> bool | None:
+        """Touch the prefix of an episode in the cache, so that it is not the next to be dropped.
+
+        Changes nothing that a turn can notice. May be cancelled.
+
+        Returns:
+            Whether the whole prefix that the next turn can find again was there; False: a part was
+            lost and has been computed anew. None: nothing was done, because the engine cannot, is
+            not ready, or has nothing of the episode.
+        """
 
     def end_episode(self, episode_id: str) -> None:
         """Forget the episode. Called once; also for one that never had a turn."""

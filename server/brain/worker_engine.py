@@ -85,6 +85,9 @@ class WorkerEngine:
     def commit(self, episode_id: str, turn_index: int) -> None:
         """Nothing to do: a planner gets the whole conversation at every turn."""
 
+    async def refresh(self, episode_id: str) -> None:
+        """A planner has no cache."""
+
     def end_episode(self, episode_id: str) -> None:
         """Nothing to do: a planner keeps nothing."""
 

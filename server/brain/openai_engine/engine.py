@@ -144,6 +144,9 @@ class OpenAiEngine:
         if record is not None:
             record.commit(turn_index)
 
+    async def refresh(self, episode_id: str) -> None:
+        """An endpoint shows no way to its cache."""
+
     def end_episode(self, episode_id: str) -> None:
         self._records.pop(episode_id, None)
 

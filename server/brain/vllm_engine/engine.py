@@ -6,6 +6,7 @@ keeps the conversation in tokens. If it dies, those are gone, and episodes that 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +67,8 @@ class VllmEngine:
         self._episodes: dict[str, _Episode] = {}
         self._lost_episodes: set[str] = set()
         self._num_turns = 0
+        self._refreshes: dict[int, asyncio.Future[bool | None]] = {}
+        self._num_refreshes = 0
         self._supervisor = Supervisor(
             "brain",
             "server.brain.vllm_engine.worker_main",
@@ -138,6 +141,20 @@ class VllmEngine:
             episode.committed_turns += 1
             self._supervisor.send({"op": "commit", "episode": episode_id, "turn_index": turn_index})
 
+    async def refresh(self, episode_id: str) -> bool | None:
+        if not self.is_ready or episode_id not in self._episodes:
+            return None
+        self._num_refreshes += 1
+        number = self._num_refreshes
+        found: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
+        self._refreshes[number] = found
+        self._supervisor.send({"op": "refresh", "refresh": number, "episode": episode_id})
+        try:
+            return await found
+        finally:
+            if self._refreshes.pop(number, None) is not None:
+                self._supervisor.send({"op": "cancel_refresh", "refresh": number})
+
     def end_episode(self, episode_id: str) -> None:
         self._lost_episodes.discard(episode_id)
         if self._episodes.pop(episode_id, None) is not None:
@@ -150,6 +167,9 @@ class VllmEngine:
         operation = frame.header["op"]
         if operation == "load":
             self._load = EngineLoad(**frame.header["load"])
+            return
+        if operation == "refreshed":
+            self._end_refresh(frame.header["refresh"], frame.header["found"])
             return
         number = frame.header["turn"]
         running = self._running.get(number)
@@ -172,7 +192,14 @@ class VllmEngine:
         self._end_all()
         self.on_episodes_lost(lost)
 
+    def _end_refresh(self, number: int, found: bool | None) -> None:
+        waiting = self._refreshes.pop(number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(found)
+
     def _end_all(self) -> None:
+        for number in list(self._refreshes):
+            self._end_refresh(number, None)
         for running in self._running.values():
             is_lost = running.episode_id in self._lost_episodes
             running.events.end(_lost_error(running.episode_id) if is_lost else self._unavailable())

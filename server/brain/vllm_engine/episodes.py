@@ -10,6 +10,7 @@ from server.brain.interface import Tool
 from server.brain.rendering.interface import PromptDraft
 from server.brain.rendering.token_transcript import TokenTranscript
 from server.brain.vllm_engine.pictures import EpisodePictures
+from server.brain.vllm_engine.seen_prefix import SeenPrefix
 from server.brain.vllm_engine.turn_frame import HostedTurn
 
 
@@ -25,13 +26,19 @@ class Answer:
 
 @dataclass
 class HostedEpisode:
-    """A conversation in tokens. `tools` are what turn 0 told."""
+    """A conversation in tokens.
+
+    Attributes:
+        tools: What turn 0 told.
+        seen: What the engine has computed of it last; None: nothing so far.
+    """
 
     transcript: TokenTranscript
     pictures: EpisodePictures = field(default_factory=EpisodePictures)
     tools: tuple[Tool, ...] = ()
     num_committed: int = 0
     answer: Answer | None = None
+    seen: SeenPrefix | None = None
 
 
 class HostedEpisodes:
@@ -77,6 +84,12 @@ class HostedEpisodes:
         answer, episode.answer = episode.answer, None
         episode.transcript.commit(answer.draft, answer.output_ids, answer.num_prompt_tokens)
         episode.num_committed += 1
+        if episode.seen is not None:
+            episode.seen = episode.seen.with_output(answer.output_ids)
+
+    def get(self, episode_id: str) -> HostedEpisode | None:
+        """None: it has had no turn, or has ended."""
+        return self._episodes.get(episode_id)
 
     def end(self, episode_id: str) -> None:
         """Forget it. A turn that is being worked on loses its episode and nothing else."""

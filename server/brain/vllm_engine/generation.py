@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from server.brain.rendering.interface import PromptDraft
+from server.brain.rendering.interface import ImageRef
 from server.brain.vllm_engine.pictures import EpisodePictures
 
 _log = logging.getLogger(__name__)
 
 
-async def engine_input(engine: Any, draft: PromptDraft, pictures: EpisodePictures) -> Any:
+async def engine_input(
+    engine: Any,
+    token_ids: Sequence[int],
+    images: Sequence[ImageRef],
+    pictures: EpisodePictures,
+) -> Any:
     """The prompt as vLLM's engine takes it, placeholders of pictures expanded.
 
     Pictures that vLLM had before are named only. If it has let go of one of them, all are shown.
+
+    Args:
+        engine: vLLM's AsyncLLM.
+        token_ids: Of the prompt, one placeholder per picture.
+        images: Its pictures, in the order of their placeholders.
+        pictures: What is known of them.
 
     Returns:
         vLLM's EngineInput; `["prompt_token_ids"]` is what the model will see.
@@ -24,8 +35,8 @@ async def engine_input(engine: Any, draft: PromptDraft, pictures: EpisodePicture
     from vllm.inputs import TokensPrompt
 
     async def render(everything: bool) -> Any:
-        extra = pictures.inputs(draft.images, everything)
-        prompt = TokensPrompt(prompt_token_ids=list(draft.token_ids), **extra)
+        extra = pictures.inputs(images, everything)
+        prompt = TokensPrompt(prompt_token_ids=list(token_ids), **extra)
         (rendered,) = await engine.renderer.render_cmpl_async([prompt])
         return rendered
 
@@ -33,11 +44,11 @@ async def engine_input(engine: Any, draft: PromptDraft, pictures: EpisodePicture
         rendered = await render(everything=False)
     except Exception as error:
         # Its words for "not in my cache" are no interface, so a real fault is simply met again.
-        if not pictures.any_shown(draft.images):
+        if not pictures.any_shown(images):
             raise
         _log.info("vLLM may have let go of an older picture (%s); all are shown again", error)
         rendered = await render(everything=True)
-    pictures.shown(draft.images)
+    pictures.shown(images)
     return rendered
 
 
@@ -50,7 +61,7 @@ async def generate(
     *,
     priority: int,
     trace_headers: Mapping[str, str],
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """VLLM's RequestOutputs, each with what is new since the one before.
 
     When this is closed early, the request is aborted, and closing returns only when the engine has

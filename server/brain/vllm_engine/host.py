@@ -22,13 +22,15 @@ from robot_sdk.errors import (
 )
 from server.brain.checks import check_event
 from server.brain.codec import event_to_json
-from server.brain.interface import Event, Finished, FinishReason
+from server.brain.interface import EngineInfo, Event, Finished, FinishReason
 from server.brain.rendering.interface import OutputParser
 from server.brain.rendering.token_transcript import check_output
 from server.brain.vllm_engine.episodes import Answer, HostedEpisode, HostedEpisodes
 from server.brain.vllm_engine.generation import engine_input, generate
 from server.brain.vllm_engine.model import HostedModel
+from server.brain.vllm_engine.refresh import PrefixRefresher
 from server.brain.vllm_engine.requests import SamplingDefaults, priority, sampling_arguments
+from server.brain.vllm_engine.seen_prefix import seen_prompt
 from server.brain.vllm_engine.stats import LoadLogger
 from server.brain.vllm_engine.turn_frame import HostedTurn, decode_turn
 from server.brain.vllm_engine.usage import timing, token_usage
@@ -46,6 +48,7 @@ class Host:
 
     Args:
         engine: vLLM's AsyncLLM.
+        info: What the front end is told of it.
         delay_s: Added to every turn; reported as modelled.
         stream: To the front end.
     """
@@ -53,6 +56,7 @@ class Host:
     def __init__(
         self,
         engine: Any,
+        info: EngineInfo,
         model: HostedModel,
         sampling: SamplingDefaults,
         load_logger: LoadLogger,
@@ -67,6 +71,9 @@ class Host:
         self._delay_s = delay_s
         self._episodes = HostedEpisodes(model.new_transcript)
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._refresher = PrefixRefresher(
+            engine, info, self._episodes, model.renderer.image_token_id, stream
+        )
 
     def handle(self, frame: Frame) -> None:
         """Do what a frame of the front end says."""
@@ -87,6 +94,10 @@ class Host:
             self._episodes.commit(header["episode"], header["turn_index"])
         elif operation == "end_episode":
             self._episodes.end(header["episode"])
+        elif operation == "refresh":
+            self._refresher.begin(header["refresh"], header["episode"])
+        elif operation == "cancel_refresh":
+            self._refresher.cancel(header["refresh"])
 
     def send_load(self) -> None:
         """Tell the front end the engine's newest gauges and counters."""
@@ -116,7 +127,7 @@ class Host:
         episode = self._episodes.begin(turn)
         await pause(self._delay_s)
         draft = episode.transcript.draft(turn.messages, turn.tools)
-        prompt = await engine_input(self._engine, draft, episode.pictures)
+        prompt = await engine_input(self._engine, draft.token_ids, draft.images, episode.pictures)
         num_prompt_tokens = len(prompt["prompt_token_ids"])
         parser = self._model.parser(episode, turn.turn_index)
         output_ids: list[int] = []
@@ -125,6 +136,8 @@ class Host:
         async with aclosing(outputs):
             async for output in outputs:
                 completion = output.outputs[0]
+                if not output_ids:
+                    episode.seen = seen_prompt(draft, num_prompt_tokens, turn.trace_headers)
                 output_ids.extend(completion.token_ids)
                 if output.num_cached_tokens is not None:
                     cached_tokens = output.num_cached_tokens

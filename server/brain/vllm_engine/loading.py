@@ -69,9 +69,17 @@ async def load_host(
         pool_blocks=cache.num_gpu_blocks,
         block_tokens=cache.block_size,
         snapshot_interval_tokens=interval_tokens,
+        can_refresh=_can_refresh(engine),
     )
-    host = Host(engine, model, sampling, load_logger, stream, load["delay_s"])
+    host = Host(engine, info, model, sampling, load_logger, stream, load["delay_s"])
     return engine, host, vars(info), telemetry
+
+
+def _can_refresh(engine: AsyncLLM) -> bool:
+    """Whether a request finds the one cache that an episode's prefix can be in."""
+    config = engine.vllm_config
+    has_one_cache = config.parallel_config.data_parallel_size == 1
+    return bool(config.cache_config.enable_prefix_caching) and has_one_cache
 
 
 def _tracing(settings: Mapping[str, str], arguments: dict[str, Any]) -> Telemetry | None:

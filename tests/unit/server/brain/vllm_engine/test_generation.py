@@ -10,7 +10,7 @@ import pytest
 
 from robot_sdk.api.v1 import common_pb2
 from server.brain.interface import StoredImage
-from server.brain.rendering.interface import ImageRef, PromptDraft
+from server.brain.rendering.interface import ImageRef
 from server.brain.vllm_engine.generation import engine_input
 from server.brain.vllm_engine.pictures import EpisodePictures
 
@@ -40,9 +40,9 @@ class Renderer:
         return [{"prompt_token_ids": prompt["prompt_token_ids"]}]
 
 
-def draft(*names: str) -> PromptDraft:
+def prompt(*names: str) -> tuple[list[int], tuple[ImageRef, ...]]:
     images = tuple(ImageRef(name, 2, 2, 4) for name in names)
-    return PromptDraft([1] * (len(names) + 1), images, 10, 0)
+    return [1] * (len(names) + 1), images
 
 
 def pictures(*names: str) -> EpisodePictures:
@@ -57,7 +57,7 @@ def test_d11_a_picture_is_decoded_and_shown_once_however_long_it_stays() -> None
     kept = pictures("a", "b", "c")
 
     for names in ("a", "ab", "abc"):
-        asyncio.run(engine_input(engine, draft(*names), kept))
+        asyncio.run(engine_input(engine, *prompt(*names), kept))
 
     assert renderer.shown == [["a"], ["b"], ["c"]]
 
@@ -66,10 +66,10 @@ def test_pictures_that_vllm_has_let_go_of_are_shown_again() -> None:
     renderer = Renderer()
     engine = SimpleNamespace(renderer=renderer)
     kept = pictures("a", "b", "c")
-    asyncio.run(engine_input(engine, draft("a", "b"), kept))
+    asyncio.run(engine_input(engine, *prompt("a", "b"), kept))
     renderer.cached.clear()
 
-    asyncio.run(engine_input(engine, draft("a", "b", "c"), kept))
+    asyncio.run(engine_input(engine, *prompt("a", "b", "c"), kept))
 
     assert renderer.shown == [["a", "b"], ["a", "b", "c"]]
 
@@ -81,17 +81,17 @@ def test_a_prompt_that_vllm_refuses_for_another_reason_is_refused() -> None:
 
     kept = pictures("a")
     engine = SimpleNamespace(renderer=Renderer())
-    asyncio.run(engine_input(engine, draft("a"), kept))
+    asyncio.run(engine_input(engine, *prompt("a"), kept))
     engine.renderer = Refusing()
 
     with pytest.raises(ValueError, match="too long"):
-        asyncio.run(engine_input(engine, draft("a"), kept))
+        asyncio.run(engine_input(engine, *prompt("a"), kept))
 
 
 def test_a_prompt_without_pictures_brings_none() -> None:
     renderer = Renderer()
     rendered = asyncio.run(
-        engine_input(SimpleNamespace(renderer=renderer), draft(), EpisodePictures())
+        engine_input(SimpleNamespace(renderer=renderer), *prompt(), EpisodePictures())
     )
 
     assert rendered["prompt_token_ids"] == [1]

@@ -12,9 +12,10 @@ import pytest
 from robot_sdk.api.v1 import common_pb2
 from robot_sdk.clock import pause
 from robot_sdk.messages import Sampling
-from server.brain.interface import Message, Text, TextPart, ToolCall, Turn
+from server.brain.interface import EngineInfo, Message, Text, TextPart, ToolCall, Turn
 from server.brain.rendering.interface import ParsedOutput, PromptDraft
 from server.brain.vllm_engine import host as host_module
+from server.brain.vllm_engine import refresh as refresh_module
 from server.brain.vllm_engine.host import Host
 from server.brain.vllm_engine.requests import SamplingDefaults
 from server.brain.vllm_engine.stats import LoadLogger
@@ -71,7 +72,7 @@ class Played:
         return 0
 
     async def outputs(self, *arguments: Any, **options: Any) -> AsyncIterator[Any]:
-        self.asked.append({"sampling": arguments[2], **options})
+        self.asked.append({"prompt": arguments[1], "sampling": arguments[2], **options})
         try:
             for index in range(3):
                 reason = self.reason if index == 2 else None
@@ -92,11 +93,14 @@ class Played:
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     played = Played()
 
-    async def engine_input(engine: Any, draft: PromptDraft, pictures: Any) -> dict[str, Any]:
-        return {"prompt_token_ids": draft.token_ids}
+    async def engine_input(
+        engine: Any, token_ids: Any, images: Any, pictures: Any
+    ) -> dict[str, Any]:
+        return {"prompt_token_ids": token_ids}
 
-    monkeypatch.setattr(host_module, "engine_input", engine_input)
-    monkeypatch.setattr(host_module, "generate", played.outputs)
+    for module in (host_module, refresh_module):
+        monkeypatch.setattr(module, "engine_input", engine_input)
+        monkeypatch.setattr(module, "generate", played.outputs)
     return played
 
 
@@ -104,12 +108,13 @@ def new_host(played: Played, stream: FakeStream) -> Host:
     model = SimpleNamespace(
         new_transcript=FakeTranscript,
         max_model_len=100,
-        renderer=SimpleNamespace(forbidden_output_ids=frozenset()),
+        renderer=SimpleNamespace(forbidden_output_ids=frozenset(), image_token_id=None),
         parser=lambda episode, turn_index: FakeParser(),
         structured_outputs=lambda episode: None,
     )
     defaults = SamplingDefaults({}, None, None, 50, frozenset())
-    return Host(played, model, defaults, LoadLogger(), stream, 0.0)  # type: ignore[arg-type]
+    info = EngineInfo("vllm", "m", block_tokens=4)
+    return Host(played, info, model, defaults, LoadLogger(), stream, 0.0)  # type: ignore[arg-type]
 
 
 def frame(turn_index: int, number: int) -> Frame:
@@ -257,5 +262,57 @@ def test_a_turn_that_is_cancelled_in_the_moment_it_comes_still_ends(played: Play
         host.handle(frame(0, 2))
         async with asyncio.timeout(5):
             assert await ended(stream, 2) is None
+
+    asyncio.run(run())
+
+
+def test_a_refresh_touches_what_the_engine_has_seen_and_changes_no_turn(played: Played) -> None:
+    async def run() -> None:
+        stream = FakeStream()
+        host = new_host(played, stream)
+
+        async def refresh(number: int) -> tuple[bool | None, int]:
+            """What was found, and how long the prompt was."""
+            num_asked = len(played.asked)
+            host.handle(Frame({"op": "refresh", "refresh": number, "episode": "e"}))
+            while len(stream.of("refreshed")) < number:
+                await pause(0.001)
+            header, _ = stream.of("refreshed")[-1]
+            asked = played.asked[num_asked:]
+            return header["found"], len(asked[0]["prompt"]["prompt_token_ids"]) if asked else 0
+
+        assert await refresh(1) == (None, 0)
+        host.handle(frame(0, 1))
+        await ended(stream, 1)
+        # Ten tokens are two blocks of four and a rest; with the answer of three it is twelve.
+        assert await refresh(2) == (False, 9)
+        host.handle(Frame({"op": "commit", "episode": "e", "turn_index": 0}))
+        assert await refresh(3) == (False, 13)
+        host.handle(frame(1, 2))
+        await ended(stream, 2)
+        assert usage_of(stream, 2)["input_tokens"] == 23
+        host.handle(Frame({"op": "end_episode", "episode": "e"}))
+        assert await refresh(4) == (None, 0)
+
+    asyncio.run(run())
+
+
+def test_a_turn_that_runs_is_touched_up_to_its_prompt_from_its_first_token_on(
+    played: Played,
+) -> None:
+    played.endless = True
+
+    async def run() -> None:
+        stream = FakeStream()
+        host = new_host(played, stream)
+        host.handle(frame(0, 1))
+        while not stream.of("event"):
+            await pause(0.001)
+        played.endless = False
+        host.handle(Frame({"op": "refresh", "refresh": 1, "episode": "e"}))
+        while len(played.asked) < 2:
+            await asyncio.sleep(0)
+        assert len(played.asked[1]["prompt"]["prompt_token_ids"]) == 9
+        assert await ended(stream, 1) is None
 
     asyncio.run(run())
