@@ -215,14 +215,14 @@ def _outer_rows(sweep: Sweep, mix: Mix) -> list[Row]:
     ]
     if best is None or not shares:
         return []
-    share, policy, seeds = max(shares)
+    highest, policy, seeds = max(shares)
     return [
         Row(
             best.row,
             "best_outer_cap_of_best_cap",
             "",
             (None, OUTER_CAP_LIMIT),
-            share,
+            highest,
             note=f"requests/s of {policy} over {best.policy}; seeds in common: {seeds}",
             variant="static caps with few seeds",
             within=0.0,
