@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -96,13 +97,10 @@ def _collect(
     one_done: Callable[[], None],
     give_up: Callable[[], None],
 ) -> None:
-    assert process.stdin is not None
     assert process.stdout is not None
-    try:
-        process.stdin.write("".join(json.dumps(cell.to_json()) + "\n" for cell in sweep.cells))
-        process.stdin.close()
-    except BrokenPipeError:
-        pass  # it says why on its output
+    # One at a time: with all of them at once neither side would read while both pipes are full.
+    cells = iter(sweep.cells)
+    _send(process, next(cells, None))
     for line in process.stdout:
         told = json.loads(line)
         if "error" in told:
@@ -120,11 +118,25 @@ def _collect(
                 )
             )
             one_done()
+            _send(process, next(cells, None))
     if len(sweep.outcomes) != len(sweep.cells):
         give_up()
 
 
+def _send(process: subprocess.Popen[str], cell: Cell | None) -> None:
+    """Hand in the next cell; None: there is none, and the worker ends."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it says why on its output
+        if cell is None:
+            process.stdin.close()
+        else:
+            process.stdin.write(json.dumps(cell.to_json()) + "\n")
+            process.stdin.flush()
+
+
 def _stop(process: subprocess.Popen[str]) -> None:
     end_process(process, _STOP_TIMEOUT_S)
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

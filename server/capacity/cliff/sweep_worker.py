@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from robot_sdk.errors import RobotSdkError
 from server.capacity.cliff.protocol import Cell, run_cell
 from server.capacity.engine import EngineSettings, SchedulerOnlyEngine
-from server.capacity.engine import library as vllm_library
+from server.capacity.engine_worker import load_library, take_standard_output
 
 
-def main(arguments: list[str]) -> int:
+def main(study_folder: str | None) -> int:
     """Run the cells; returns the exit code."""
-    # vLLM and what it imports may print; only our lines go to the caller.
-    lines, sys.stdout = sys.stdout, sys.stderr
+    out = take_standard_output()
 
     def write(content: object) -> None:
-        lines.write(json.dumps(content) + "\n")
-        lines.flush()
+        out.write(json.dumps(content) + "\n")
+        out.flush()
 
     try:
-        library = _library(arguments)
+        library = load_library(study_folder)
         write({"version": library.version})
 
         def make_engine(settings: EngineSettings) -> SchedulerOnlyEngine:
@@ -41,13 +39,5 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _library(arguments: list[str]) -> vllm_library.Library:
-    if not arguments:
-        return vllm_library.load()
-    from server.capacity.engine import study_version
-
-    return study_version.load(Path(arguments[0]))
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else None))

@@ -22,8 +22,8 @@ from robot_sdk.errors import InvalidArgumentError, MissingExtraError, Unsupporte
 from server.capacity.engine.alike_tokens import AlikeTokens
 from server.capacity.engine.settings import EngineSettings
 
-#: The version of the study, and the one this project installs.
 STUDY_VERSION = "0.17.1"
+#: The study's, and the one that this project installs.
 TESTED_SERIES = ("0.17", "0.32")
 
 _QUIET = {
