@@ -8,11 +8,13 @@ from robot_sdk.errors import InvalidArgumentError
 
 
 def check_result_path(path: Path, option: str) -> None:
-    """Make the folder of a result. A file that is there stays as it is.
+    """Make the folder of a result. A file that is there stays as it is; a device or a pipe passes.
 
     Raises:
         InvalidArgumentError: The file cannot be written. `option` names where it came from.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        return  # a pipe nobody reads from yet would hold up whoever opens it
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         existed = path.exists()

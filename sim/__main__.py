@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -63,6 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     )
     args = parser.parse_args(arguments)
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `... | head` closed its end. Point stdout elsewhere so that the exit does not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _run(args: argparse.Namespace) -> int:
     if args.command == "run":
         return run.run(args)
     if args.command == "pacing":

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import RobotSdkError
 from server.capacity.engine import study_version
 from sim.cli.output import why_unusable
+from sim.cli.stopping import sigterm_interrupts
 from sim.paper.case import Case, Workplace
 from sim.paper.plot import pyplot
 from sim.paper.registry import all_cases
@@ -86,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     if args.case == [REPORT]:
         return _report(args.out, cases)
     pyplot()  # ends here, not after the first case, where matplotlib is missing
-    with _ended_by_sigterm():
+    with sigterm_interrupts():
         failed = _make(args, {name: cases[name] for name in args.case or cases})
         if failed is None:
             _report(args.out, cases)
@@ -189,21 +187,3 @@ def _report(folder: Path, cases: Mapping[str, Case]) -> int:
     for line in lines:
         print(line, flush=True)
     return 0
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """A terminated run keeps what it has, as an interrupted one does."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

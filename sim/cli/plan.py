@@ -11,6 +11,7 @@ from sim.libero.suites import NUM_TASKS, SUITES, check_suite
 
 #: Every task of every suite comes with this many fixed initial states.
 NUM_INITS = 50
+_MOST_DIGITS = 20
 
 
 @dataclass(frozen=True, order=True)
@@ -85,7 +86,9 @@ def parse_indices(field: str, text: str, count: int) -> list[int]:
             raise InvalidArgumentError(
                 "not a list of indices", field=field, value=text, allowed=["0-9", "0,3,5-7"]
             )
-        low, high = int(first), int(last or first)
+        # A number of thousands of digits cannot even be read.
+        is_short = max(len(first), len(last)) <= _MOST_DIGITS
+        low, high = (int(first), int(last or first)) if is_short else (0, count)
         if low > high or high >= count:
             raise InvalidArgumentError(
                 "no such index", field=field, value=part.strip(), allowed=[f"0 to {count - 1}"]

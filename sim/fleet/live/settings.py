@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,8 +17,17 @@ LONGEST_S = 24 * 3600.0
 _TOKEN_SCALES = (1e-4, 10.0)
 _TIME_SCALES = (0.01, 100.0)
 _TURN_TIMEOUTS_S = (0.1, 3600.0)
-#: What a running server has of its own: parts of `ReplaySettings` that must be left alone.
-_SERVERS_OWN = ("admission", "engine", "cost", "round_trip_s", "offload", "action")
+#: What a running server has of its own: parts of `ReplaySettings` that must be left alone, and the
+#: options that they come from.
+_SERVERS_OWN = {
+    "admission": "--policy, --set, --told-pool-share",
+    "engine": "--engine, --pool-blocks, --block-tokens, --state-groups, --step-tokens, "
+    "--retention-tokens",
+    "cost": "--cost",
+    "round_trip_s": "--round-trip-ms",
+    "offload": "--host-blocks",
+    "action": "--action-gpus",
+}
 
 
 @dataclass(frozen=True)
@@ -55,13 +63,12 @@ def check_live(live: LiveSettings, settings: ReplaySettings, seed: int) -> None:
     _number("time_scale", live.time_scale, *_TIME_SCALES)
     _number("turn_timeout_s", live.turn_timeout_s, *_TURN_TIMEOUTS_S)
     untouched = ReplaySettings(settings.fleet)
-    for name in _SERVERS_OWN:
+    for name, options in _SERVERS_OWN.items():
         if getattr(settings, name) != getattr(untouched, name):
             raise InvalidArgumentError(
                 "a running server has its own, which cannot be chosen from here",
                 field=name,
-                value=getattr(settings, name),
-                hint="leave these options out; what the server runs is in its configuration",
+                hint=f"leave {options} out; what the server runs is in its configuration",
             )
     check_settings(settings, seed)
     _number("duration_s", settings.duration_s, 1.0, LONGEST_S)
@@ -99,7 +106,7 @@ def _check_address(live: LiveSettings) -> None:
 
 
 def _number(name: str, value: float, least: float, most: float) -> None:
-    if not (math.isfinite(value) and least <= value <= most):
+    if not least <= value <= most:
         raise InvalidArgumentError(
             "out of range", field=name, value=value, allowed=(f"{least:g} to {most:g}",)
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable
 
 from robot_sdk.errors import InvalidArgumentError
@@ -135,7 +134,8 @@ def _whole(name: str, value: int, least: int, most: int) -> None:
 
 
 def _number(name: str, value: float, least: float, most: float) -> None:
-    if not (isinstance(value, (int, float)) and math.isfinite(value) and least <= value <= most):
+    # Nothing that is not finite lies between two numbers.
+    if not (isinstance(value, (int, float)) and least <= value <= most):
         raise InvalidArgumentError(
             "out of range", field=name, value=value, allowed=(f"{least:g} to {most:g}",)
         )

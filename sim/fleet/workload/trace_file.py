@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_sdk.errors import InvalidArgumentError
+from sim.files import write_whole
 from sim.fleet.workload.json_fields import Fields, read_lines
 from sim.fleet.workload.trace import EpisodeTrace, TurnTrace
 
@@ -108,9 +109,7 @@ def write_traces(path: Path, traces: Iterable[EpisodeTrace]) -> None:
         lines.append(json.dumps(content, ensure_ascii=False))
     if not ids:
         raise InvalidArgumentError("there is no episode to write", field="FILE", value=path)
-    part = path.with_name(path.name + ".part")
-    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_whole(path, "\n".join(lines) + "\n")
 
 
 def _check_header(content: dict[str, Any], where: str) -> None:
