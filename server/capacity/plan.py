@@ -27,7 +27,8 @@ from server.result_path import check_result_path
 DESCRIPTION = """\
 Plans a box from its KV pool, the contexts of its conversations and the latencies of its policy;
 with --deadline-hz and none of the pool's figures, the action tier alone. Each line says its rule,
-the numbers put in and where the rule comes from. Exit codes: 0 done, 1 the server cannot be reached
+the numbers put in and where the rule comes from. Without --state-groups the model is taken to be a
+hybrid one as the study's. Exit codes: 0 done, 1 the server cannot be reached
 or refuses, 2 bad input."""
 
 #: State groups of Qwen3.6-27B, the study's model: three quarters of its layers keep a state.
@@ -167,7 +168,7 @@ def _pool(args: argparse.Namespace, measured: Measured | None) -> tuple[KvPool, 
             )
         blocks = measured.pool_blocks if blocks is None else blocks
         block_tokens = measured.block_tokens if block_tokens is None else block_tokens
-        source = f"blocks measured by {args.from_server}, state groups by --state-groups"
+        source = f"blocks measured by {args.from_server}"
     for option, value in (("--pool-blocks", blocks), ("--block-tokens", block_tokens)):
         if value is None:
             raise InvalidArgumentError(
@@ -175,7 +176,10 @@ def _pool(args: argparse.Namespace, measured: Measured | None) -> tuple[KvPool, 
                 field=option,
                 hint="vLLM's start-up log has it; or give --from-server HOST:PORT",
             )
-    return KvPool(blocks, block_tokens, args.state_groups), source
+    if args.state_groups is None:
+        source += "; state groups assumed to be Qwen3.6-27B's, --state-groups tells others"
+        return KvPool(blocks, block_tokens, DEFAULT_STATE_GROUPS), source
+    return KvPool(blocks, block_tokens, args.state_groups), f"{source}; state groups given"
 
 
 def _context(args: argparse.Namespace, measured: Measured | None) -> tuple[float, str]:
@@ -277,10 +281,9 @@ def _parser() -> argparse.ArgumentParser:
     brain.add_argument(
         "--state-groups",
         type=_count,
-        default=DEFAULT_STATE_GROUPS,
         metavar="N",
-        help="KV cache groups that keep a state; 0 for a model with attention alone "
-        "(default: %(default)s, Qwen3.6-27B)",
+        help="KV cache groups that keep a state; 0 for a model with attention alone; a server does "
+        f"not tell (default: {DEFAULT_STATE_GROUPS}, Qwen3.6-27B's)",
     )
     brain.add_argument(
         "--step-tokens",

@@ -73,6 +73,20 @@ def test_the_study_s_box_prints_its_cliff_its_cap_and_what_binds(capsys):
     assert shown.rstrip().splitlines()[-4].split() == ["binding", "tier", "action"]
 
 
+@pytest.mark.parametrize(
+    ("option", "shown_groups", "said"),
+    [
+        ((), "3 state groups", "state groups assumed to be Qwen3.6-27B's"),
+        (("--state-groups", "0"), "0 state groups", "state groups given"),
+    ],
+)
+def test_the_plan_says_whether_its_state_groups_are_assumed(capsys, option, shown_groups, said):
+    assert main(["plan", *STUDY, *option]) == 0
+    pool_line = capsys.readouterr().out.splitlines()[0]
+    assert shown_groups in pool_line
+    assert said in pool_line
+
+
 def test_json_goes_to_a_file_beside_the_table(tmp_path: Path, capsys):
     target = tmp_path / "plan.json"
     assert main(["plan", *STUDY, "--json", str(target)]) == 0
