@@ -8,7 +8,6 @@ either wall clock changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: Two clocks of ordinary quartz drift apart by at most this much per second of age.
@@ -68,12 +67,6 @@ def offset_of(exchange: ClockExchange) -> ClockOffset:
         bound_s=max(0.0, on_network_s / 2),
         measured_s=exchange.robot_received_s,
     )
-
-
-def best_of(exchanges: Iterable[ClockExchange], now_s: float) -> ClockOffset | None:
-    """The offset with the smallest bound at `now_s`; None without exchanges."""
-    offsets = [offset_of(exchange).aged(now_s) for exchange in exchanges]
-    return min(offsets, key=lambda offset: offset.bound_s, default=None)
 
 
 class ClockFilter:
