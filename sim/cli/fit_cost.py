@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from robot_sdk.errors import InvalidArgumentError
-from sim.cli.output import why_unusable
+from server.result_path import check_result_path
+from sim.files import write_whole
 from sim.fleet.brain import cost_table, fit, latencies
 
 EXIT_CODES = (
@@ -62,9 +63,14 @@ def run(args: argparse.Namespace) -> int:
             raise InvalidArgumentError(
                 "out of range", field="--batched-decode-share", value=share, allowed=("0 to 1",)
             )
-        problem = why_unusable(args.out.absolute().parent)
-        if problem is not None or args.out.is_dir():
-            raise InvalidArgumentError(problem or "a folder", field="--out", value=args.out)
+        check_result_path(args.out, "--out")
+        if args.out.is_file() and args.table.is_file() and args.out.samefile(args.table):
+            raise InvalidArgumentError(
+                "what was measured would be lost",
+                field="--out",
+                value=args.out,
+                allowed=("another file than the table's",),
+            )
         table = latencies.read(args.table)
         if args.step_tokens is not None:
             table = replace(table, step_tokens=args.step_tokens)
@@ -83,8 +89,12 @@ def run(args: argparse.Namespace) -> int:
     if args.name is not None:
         command += f" --name {args.name}"
     content = fit.cost_table(table, cost, {"batched_decode_share": why}, command)
-    args.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    cost_table.load(args.out)
+    cost_table.model(content)
+    try:
+        write_whole(args.out, json.dumps(content, indent=1) + "\n")
+    except OSError as error:
+        print(f"error: --out: cannot write {args.out}: {error.strerror}", file=sys.stderr)
+        return 2
     _show(table, content)
     print(f"wrote {args.out}")
     return 0

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from robot_sdk.errors import RobotSdkError
+from robot_sdk.errors import InvalidArgumentError, RobotSdkError
+from server.result_path import check_result_path
 from sim.fleet.workload.figures import draw_gaps, draw_growth, families
 from sim.fleet.workload.generator import generate
 from sim.fleet.workload.importer import import_calls
+from sim.fleet.workload.json_fields import MAX_TEXT_CHARS
 from sim.fleet.workload.marginals import Marginal, marginals
 from sim.fleet.workload.recorder import record
 from sim.fleet.workload.summary import summarise
@@ -52,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imported = action("import", "traces out of token counts of other agents", _import)
     imported.add_argument("file", type=Path, help="JSON lines, one call each; see README")
     imported.add_argument("--out", type=Path, required=True, metavar="FILE")
-    imported.add_argument("--family", default="imported", help="of sessions that name none")
+    imported.add_argument(
+        "--family", type=_family, default="imported", help="of sessions that name none"
+    )
     imported.add_argument(
         "--compaction-keeps",
         type=_whole,
@@ -79,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> int:
+    check_result_path(args.out, "--out")
     return _write(args.out, generate(args.seed))
 
 
@@ -105,6 +110,7 @@ def _line(row: Marginal) -> str:
 
 
 def _record(args: argparse.Namespace) -> int:
+    check_result_path(args.out, "--out")
     recording = record(args.folder)
     for note in recording.notes:
         print(f"note: {note}")
@@ -117,6 +123,11 @@ def _record(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
+    check_result_path(args.out, "--out")
+    if args.out.is_file() and args.file.is_file() and args.out.samefile(args.file):
+        raise InvalidArgumentError(
+            "the calls would be lost", field="--out", value=args.out, allowed=("another file",)
+        )
     imported = import_calls(args.file, args.family, args.compaction_keeps)
     if imported.num_compactions:
         print(
@@ -127,6 +138,9 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    if args.png is not None:
+        check_result_path(args.png, "--png")
+        pyplot()  # ends here where matplotlib is missing
     traces = read_traces(args.file)
     summary = summarise(traces)
     if args.json:
@@ -193,11 +207,17 @@ def _text(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def _family(text: str) -> str:
+    if not text or not text.isprintable() or len(text) > MAX_TEXT_CHARS:
+        raise argparse.ArgumentTypeError(f"not 1 to {MAX_TEXT_CHARS} characters on one line")
+    return text
+
+
 def _whole(text: str) -> int:
     try:
         value = int(text)
     except ValueError:
         value = -1
     if not 0 <= value <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {_MOST}")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 0 to {_MOST}")
     return value

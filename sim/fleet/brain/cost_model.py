@@ -18,7 +18,6 @@ Where the constants come from is in the tables; see `sim.fleet.brain.cost_table`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
@@ -28,6 +27,8 @@ from server.capacity.engine import ScheduledTokens
 #: No constant of a GPU that serves robots is larger: a minute for an empty step, 10 ms for a token.
 _MOST = {"step_s": 60.0, "request_s": 60.0, "batched_decode_share": 1.0}
 _MOST_PER_TOKEN = 0.01
+#: No step of a model is shorter than the launch of its kernels.
+_LEAST_STEP_S = 1e-4
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class CostModel:
     """Constants of one model on one set of GPUs. Seconds.
 
     Attributes:
-        step_s: A step without tokens: launching it and reading the weights. Above 0.
+        step_s: A step without tokens: launching it and reading the weights. At least 0.1 ms.
         prefill_token_s: `c`, per prompt token computed.
         prefill_pair_s: `d`, per square of a position; see the formula above.
         decode_context_token_s: Per token of context of a turn that decodes alone.
@@ -60,16 +61,19 @@ class CostModel:
             value = getattr(self, field.name)
             most = _MOST.get(field.name, _MOST_PER_TOKEN)
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number or not math.isfinite(value) or not 0 <= value <= most:
+            if not is_number or not 0 <= value <= most:  # nothing else is finite
                 raise InvalidArgumentError(
                     "a cost is out of range",
                     field=field.name,
-                    value=value,
-                    allowed=(f"0 to {most:g} (seconds)",),
+                    value=value if is_number else repr(value),
+                    allowed=(f"0 to {most:g}",),
                 )
-        if self.step_s == 0:
+        if self.step_s < _LEAST_STEP_S:
             raise InvalidArgumentError(
-                "virtual time would stand still", field="step_s", value=0, allowed=("above 0",)
+                "virtual time would stand still",
+                field="step_s",
+                value=self.step_s,
+                allowed=(f"{_LEAST_STEP_S:g} or more",),
             )
 
     def before_engine_s(self, num_prompt_tokens: int) -> float:

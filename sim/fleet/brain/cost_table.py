@@ -49,7 +49,7 @@ def read(name_or_path: str | Path) -> Mapping[str, Any]:
             value=str(name_or_path),
             allowed=(*names(), "the path of a file that `python -m sim fit-cost` wrote"),
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"a cost table is JSON: {error}", field="cost", value=str(name_or_path)
         ) from error

@@ -15,7 +15,6 @@ steps of a turn that is alone.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +26,10 @@ FORMAT = "robot-brain-latency/1"
 COLUMNS = ("ttft_evicted_s", "ttft_retained_s", "call_evicted_s", "call_retained_s")
 #: Two constants describe a decode step and four the time to first token.
 _FEWEST_ROWS = 3
+_LEAST_S = 1e-6
 _MOST_S = 3600.0
+#: Steps of a prompt: beyond that its pieces take longer to count than they are worth.
+_MOST_STEPS = 10_000
 _MOST_TOKENS = 100_000_000
 
 
@@ -61,6 +63,12 @@ class BrainLatencies:
     call_retained_s: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        for field in ("name", "model", "device", "source"):
+            text = getattr(self, field)
+            if not isinstance(text, str) or not text or not text.isprintable():
+                raise InvalidArgumentError(
+                    "not a text on one line", field=field, value=repr(text), allowed=("any text",)
+                )
         for field in ("block_tokens", "step_tokens", "new_tokens"):
             _whole(field, getattr(self, field), 1)
         _whole("output_tokens", self.output_tokens, 2)
@@ -77,6 +85,15 @@ class BrainLatencies:
             _whole(f"context_tokens[{index}]", tokens, 1)
             if index and tokens <= contexts[index - 1]:
                 _refuse("contexts must ascend", f"context_tokens[{index}]", tokens)
+        most_tokens = self.step_tokens * _MOST_STEPS
+        if contexts[-1] + self.new_tokens > most_tokens:
+            raise InvalidArgumentError(
+                f"a prompt would take more than {_MOST_STEPS} steps of {self.step_tokens} tokens",
+                field=f"context_tokens[{len(contexts) - 1}]",
+                value=contexts[-1],
+                allowed=(f"up to {most_tokens - self.new_tokens}",),
+                hint="give larger step_tokens",
+            )
         for name in COLUMNS:
             self._check_column(name)
         for kind in ("evicted", "retained"):
@@ -102,8 +119,13 @@ class BrainLatencies:
             )
         for index, value in enumerate(values):
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number or not math.isfinite(value) or not 0 < value <= _MOST_S:
-                _refuse("seconds above 0 in every place", f"{name}[{index}]", value)
+            if not is_number or not _LEAST_S <= value <= _MOST_S:  # nothing else is finite
+                raise InvalidArgumentError(
+                    "not seconds that a call can take",
+                    field=f"{name}[{index}]",
+                    value=value if is_number else repr(value),
+                    allowed=(f"{_LEAST_S:g} to {_MOST_S:g} in every place",),
+                )
             if index and value < values[index - 1]:
                 _refuse("a longer context takes no less time", f"{name}[{index}]", value)
 
@@ -124,7 +146,7 @@ def read(path: Path) -> BrainLatencies:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"a latency table cannot be read: {error}", field="table", value=str(path)
         ) from error

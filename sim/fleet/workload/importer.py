@@ -117,6 +117,10 @@ def _split_prompt(fields: Fields, context: int, keeps: int) -> tuple[int, int | 
     """New tokens, kept ones (None: all that was before), whether `keeps` was used."""
     said = fields.maybe_whole("kept_tokens", 0, context)
     if "prompt_tokens" not in fields:
+        if "new_tokens" not in fields:
+            raise InvalidArgumentError(
+                "there is neither 'prompt_tokens' nor 'new_tokens'", field=fields.where
+            )
         new = fields.whole("new_tokens", 1, MAX_TOKENS)
         return new, None if said == context else said, False
     prompt = fields.whole("prompt_tokens", 1, MAX_TOKENS)

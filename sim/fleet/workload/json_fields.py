@@ -1,11 +1,13 @@
 """Strict reading of JSON lines: a complaint names line, field, value and what is allowed.
 
-A line is one JSON object in UTF-8. Numbers that are no numbers, a name twice in one object, and
-names that nobody knows are refused: a misspelt optional field would otherwise count as absent.
+A line is one JSON object in UTF-8; a byte order mark and Windows' line ends do no harm. Numbers
+that are no numbers, a name twice in one object, and names that nobody knows are refused: a misspelt
+optional field would otherwise count as absent.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -53,6 +55,8 @@ def _objects(path: Path, file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
             raise InvalidArgumentError(
                 "the line is too long", field=where, allowed=[f"at most {MAX_LINE_BYTES} bytes"]
             )
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
         if not line.strip():
             continue
         try:
@@ -69,7 +73,7 @@ def _objects(path: Path, file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
             ) from None
         if not isinstance(content, dict):
             raise InvalidArgumentError(
-                "not a JSON object", field=where, value=line[:80].decode("utf-8", "replace")
+                "not a JSON object", field=where, value=line[:80].decode("utf-8", "replace").strip()
             )
         yield number, content
 

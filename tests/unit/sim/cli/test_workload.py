@@ -81,7 +81,7 @@ def test_a_trace_file_is_shown_as_json_and_drawn(
         ("check", "none.jsonl"),
         ("import", "none.jsonl", "--out", "out.jsonl"),
         ("record", "none", "--out", "out.jsonl"),
-        ("generate", "--out", "none/out.jsonl"),
+        ("generate", "--out", "/proc/none/out.jsonl"),
     ],
 )
 def test_a_file_that_is_not_there_is_named_without_a_traceback(
@@ -96,6 +96,49 @@ def test_a_file_that_is_not_there_is_named_without_a_traceback(
     assert error.startswith("error: ")
     assert "none" in error
     assert len(error.splitlines()) == 1
+
+
+def test_the_folder_of_a_trace_file_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "t.jsonl"
+    assert _run("generate", "--out", path) == 0
+    assert len(read_traces(path)) == 80
+
+
+@pytest.mark.parametrize("out", ["", ".", "..", "/"])
+def test_a_folder_in_the_place_of_a_trace_file_is_refused_and_nothing_is_left_beside_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    out: str,
+) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert _run("generate", "--out", out) == 2
+    assert capsys.readouterr().err.startswith("error: --out: ")
+    assert list(tmp_path.rglob("*")) == [folder]
+
+
+def test_calls_are_not_overwritten_by_their_traces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = _calls(tmp_path, 1000, 1200)
+    before = calls.read_text()
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(calls)
+    for out in (calls, link):
+        assert _run("import", calls, "--out", out) == 2
+        assert "the calls would be lost" in capsys.readouterr().err
+    assert calls.read_text() == before
+
+
+def test_a_family_that_cannot_be_is_the_options_fault_not_the_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _run("import", _calls(tmp_path, 1000), "--out", tmp_path / "t", "--family", "a\nb")
+    assert ended.value.code == 2
+    assert "--family" in capsys.readouterr().err
 
 
 def test_a_broken_file_is_refused_and_nothing_is_written(

@@ -86,6 +86,13 @@ def changed(**fields):
         (changed(context_tokens=[40_000, 30_000, 130_000, 215_000]), r"context_tokens\[1\]"),
         (changed(context_tokens=[40_000, 78_000]), "too few"),
         (changed(block_tokens=0), "block_tokens"),
+        (changed(block_tokens=1, step_tokens=1), r"context_tokens\[3\].*steps"),
+        (changed(ttft_evicted_s=[10**400, 2.8, 5.3, 10.0]), r"ttft_evicted_s\[0\]"),
+        (changed(ttft_evicted_s=[float("nan"), 2.8, 5.3, 10.0]), r"ttft_evicted_s\[0\].*nan"),
+        (changed(ttft_evicted_s=["1.3", 2.8, 5.3, 10.0]), r"ttft_evicted_s\[0\].*'1.3'"),
+        (changed(ttft_evicted_s=[1e-300, 2.8, 5.3, 10.0]), r"ttft_evicted_s\[0\]"),
+        (changed(name=5), "name"),
+        (changed(source="a\nb"), "source"),
         (changed(step_tokens=100), "step_tokens"),
         (changed(gpu_hours=3), "gpu_hours"),
         (changed(context_tokens="all"), "context_tokens"),
@@ -132,6 +139,10 @@ def with_constants(tmp_path, **changes):
         ({"prefill_token_s": "absent"}, "holes.*prefill_token_s"),
         ({"step_s": None}, "holes.*step_s"),
         ({"step_s": -1.0}, "step_s"),
+        ({"step_s": 10**400}, "step_s"),
+        ({"step_s": float("inf")}, "step_s"),
+        ({"step_s": "0.01"}, "step_s.*'0.01'"),
+        ({"step_s": 1e-300}, "step_s.*stand still"),
         ({"warp_s": 1.0}, "warp_s"),
     ],
 )
@@ -150,6 +161,24 @@ def test_a_table_by_an_unknown_name_is_refused_with_the_known_ones():
 def test_measured_latencies_handed_in_as_a_cost_table_are_refused_with_the_command():
     with pytest.raises(InvalidArgumentError, match="fit-cost"):
         cost_table.load(MEASURED)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "[" * 100_000, "", "\ufeff{}"], ids=len)
+def test_what_no_json_reader_takes_is_refused_in_one_line(text, tmp_path, capsys):
+    path = tmp_path / "table.json"
+    path.write_text(text)
+    with pytest.raises(InvalidArgumentError, match="JSON"):
+        cost_table.load(path)
+    assert run(path, "--out", tmp_path / "cost.json") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_what_was_measured_is_not_overwritten_by_what_was_fitted(tmp_path, capsys):
+    table = tmp_path / "measured.json"
+    table.write_text(MEASURED.read_text())
+    assert run(table, "--out", table) == 2
+    assert "what was measured would be lost" in capsys.readouterr().err
+    assert table.read_text() == MEASURED.read_text()
 
 
 def test_a_truncated_file_is_refused(tmp_path):

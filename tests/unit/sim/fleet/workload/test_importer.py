@@ -83,7 +83,7 @@ def test_a_line_may_say_what_a_compaction_keeps(tmp_path: Path) -> None:
         ({"start_s": None}, "there is no 'start_s'"),
         ({"gap_s": 1.0}, "gap_s: this session has start_s"),
         ({"prompt_tokens": 0}, "prompt_tokens"),
-        ({"prompt_tokens": None}, "there is no 'new_tokens'"),
+        ({"prompt_tokens": None}, "there is neither 'prompt_tokens' nor 'new_tokens'"),
         ({"new_tokens": 100}, "new_tokens: the rest of the prompt is longer"),
         ({"kept_tokens": 1200}, "kept_tokens"),
         ({"prompt_tokens": 90, "kept_tokens": 90}, "kept_tokens: as long as the prompt"),

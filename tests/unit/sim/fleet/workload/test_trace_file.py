@@ -202,6 +202,14 @@ def test_a_file_without_an_episode_is_refused(tmp_path: Path, lines: tuple[Any, 
     assert "no episode" in _refusal(_file(tmp_path, *lines))
 
 
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    traces = [EpisodeTrace("a", "f", (TurnTrace(10, 2),))]
+    write_traces(path, traces)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert list(read_traces(path)) == traces
+
+
 def test_no_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     assert "No such file" in _refusal(tmp_path / "none.jsonl")
     assert "a folder" in _refusal(tmp_path)
