@@ -13,14 +13,31 @@ from sim.paper.rows import Row
 Fair = dict[tuple[str, int], ReplayResult]
 
 
+#: Of rows that say something of the sweep itself.
+CHECKS = ("best_outer_cap_of_best_cap", f"rps_of_N{NUM_ROBOTS}")
+
+
 def goals(rows: Sequence[Row]) -> list[str]:
-    """Every judged row: what was asked for, what came out, met or not."""
-    judged = [row for row in rows if row.verdict in ("inside", "outside")]
+    """What was asked for, what came out, met or not."""
+    return _judged(rows, "goals met", is_check=False)
+
+
+def checks(rows: Sequence[Row]) -> list[str]:
+    """Whether the caps that were swept hold the best, and one fleet stands for others."""
+    return _judged(rows, "checks hold", is_check=True)
+
+
+def _judged(rows: Sequence[Row], what: str, is_check: bool) -> list[str]:
+    judged = [
+        row
+        for row in rows
+        if row.verdict in ("inside", "outside") and (row.quantity in CHECKS) == is_check
+    ]
     met = sum(row.verdict == "inside" for row in judged)
     lines = [
-        f"{met} of {len(judged)} goals met.",
+        f"{met} of {len(judged)} {what}.",
         "",
-        "| mix and robots | who lets in | quantity | goal | reached | | |",
+        "| mix and robots | who lets in | quantity | wanted | reached | met | over |",
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
@@ -39,9 +56,12 @@ def policies(sweep: Sweep) -> list[str]:
         "| lowest hit of a run | Jain | P99 wait, s | seeds |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for cell in sweep.cells:
-        if sweep.runs(cell) and not cell.is_check:
-            lines.append(_policy_line(sweep, cell))
+    for mix in dict.fromkeys(cell.mix for cell in sweep.cells):
+        lines += [
+            _policy_line(sweep, cell)
+            for cell in sweep.cells
+            if cell.mix == mix and sweep.runs(cell) and not cell.is_check
+        ]
     return lines
 
 

@@ -120,6 +120,7 @@ def _leave(
     ]
     if any(cell.is_check and sweep.runs(cell) for cell in sweep.cells):
         text += ["## Other fleets", "", *admission_words.fleets(sweep), ""]
+        text += ["## The sweep itself", "", *admission_words.checks(rows), ""]
     if fair:
         text += ["## How even", "", *admission_words.evenness(fair), ""]
     path = workplace.folder / "admission.md"
@@ -291,7 +292,11 @@ _LINES = ((OURS, "C1", "-"), (OURS_MISLED, "C3", "--"), (OURS_COOLING, "C2", ":"
 
 def _draw(workplace: Workplace, sweep: Sweep) -> list[Picture]:
     """Requests/s over the cap for each mix with ours as lines: whole, and near the best."""
-    drawn = [mix for mix in dict.fromkeys(cell.mix for cell in sweep.cells) if sweep.best_cap(mix)]
+    drawn = [
+        (mix, best)
+        for mix in dict.fromkeys(cell.mix for cell in sweep.cells)
+        if (best := sweep.best_cap(mix)) is not None
+    ]
     if not drawn:
         return []
     plt = pyplot()
@@ -302,21 +307,20 @@ def _draw(workplace: Workplace, sweep: Sweep) -> list[Picture]:
         layout="constrained",
         squeeze=False,
         sharex="col",
+        sharey="row",
     )
-    for column, mix in zip(grid.T, drawn, strict=True):
-        best = sweep.best_cap(mix)
-        assert best is not None
-        highest = mean_of(sweep.runs(best).values(), "rps")
+    for column, (mix, best) in zip(grid.T, drawn, strict=True):
         for axis in column:
-            _draw_mix(axis, sweep, mix)
-        column[0].set_title(mix.name, fontsize=10)
-        column[0].set_ylim(0.0, 1.15 * highest)
-        column[1].set_ylim(0.93 * highest, 1.07 * highest)
-        column[1].axhline(mix.needed_share * highest, color="black", ls=":", lw=0.9, label="goal")
+            _draw_mix(axis, sweep, mix, best)
+        highest = mean_of(sweep.runs(best).values(), "rps")
+        column[0].set_title(f"{mix.name}; 100% is {highest:.2f} requests/s", fontsize=9)
+        column[0].set_ylim(0, 115)
+        column[1].set_ylim(93, 107)
+        column[1].axhline(100 * mix.needed_share, color="black", ls="-.", lw=0.9, label="goal")
         column[1].set_xlabel("cap")
-    grid[0][0].set_ylabel("requests/s")
-    grid[1][0].set_ylabel("the same, near the best cap")
-    grid[1][0].legend(fontsize=7, loc="lower left")
+    grid[0][0].set_ylabel("requests/s, % of the best cap")
+    grid[1][0].set_ylabel("the same, near 100%")
+    figure.legend(*grid[1][0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     path = Path(workplace.folder) / "admission.png"
     figure.savefig(path, dpi=120)
     plt.close(figure)
@@ -324,20 +328,24 @@ def _draw(workplace: Workplace, sweep: Sweep) -> list[Picture]:
     return [Picture(path.name, "requests/s over the cap, and ours, which is told none")]
 
 
-def _draw_mix(axis: Any, sweep: Sweep, mix: Mix) -> None:
-    caps = {
-        cell.admission.settings["cap"]: sweep.runs(cell) for cell in sweep.caps(mix, NUM_ROBOTS)
-    }
-    for cap, runs in caps.items():
-        axis.plot([cap] * len(runs), [run.rps for run in runs.values()], ".", color="C0", alpha=0.4)
-    order = sorted(caps)
-    means = [mean_of(caps[cap].values(), "rps") for cap in order]
-    axis.plot(order, means, "-", color="C0", label="static cap, mean; dots: seeds")
+def _draw_mix(axis: Any, sweep: Sweep, mix: Mix, best: Cell) -> None:
+    """All in percent of the best cap over the seeds in common, since not all have the same."""
+    whole = sweep.runs(best)
+    points: list[tuple[int, float]] = []
+    for cell in sweep.caps(mix, NUM_ROBOTS):
+        cap = cell.admission.settings["cap"]
+        for seed, run in sweep.runs(cell).items():
+            if seed in whole:
+                axis.plot([cap], [100 * run.rps / whole[seed].rps], ".", color="C0", alpha=0.4)
+        share = sweep.share(cell, best, "rps")
+        if share is not None:
+            points.append((cap, 100 * share[0]))
+    axis.plot(*zip(*sorted(points), strict=True), "-", color="C0", label="static cap; dots: seeds")
     for policy, color, style in _LINES:
-        cell = sweep.cell(mix, policy)
-        if cell is not None:
-            mean = mean_of(sweep.runs(cell).values(), "rps")
-            axis.axhline(mean, color=color, ls=style, label=policy)
+        cell_of = sweep.cell(mix, policy)
+        share = None if cell_of is None else sweep.share(cell_of, best, "rps")
+        if share is not None:
+            axis.axhline(100 * share[0], color=color, ls=style, label=policy)
     axis.grid(alpha=0.3)
 
 

@@ -26,6 +26,8 @@ def run(workplace: Workplace) -> None:
         variant
         for variant in variants(workplace.study_folder)
         if variant.step_tokens == STUDY_STEP_TOKENS
+        # In a minute only engines that keep every snapshot, as the study's does.
+        and (variant.retention_tokens is None or not workplace.quick)
     ]
     sessions = QUICK_SESSIONS if workplace.quick else SESSIONS
 
