@@ -232,6 +232,26 @@ class EpisodeRegistry:
         self.ledger.begin_turn(episode_id)
         return 0.0
 
+    def due_refreshes(self, now_s: float) -> list[str]:
+        """Episodes whose prefix the engine is to touch now; call it at every tick.
+
+        For each of them `refresh_done` must follow. Empty if the policy does not want it, or the
+        engine cannot.
+        """
+        if not self._engine.can_refresh or not self.ledger.refreshes_are_due(now_s):
+            return []
+        limit_blocks = None
+        with self._faults_logged("limit of refreshes"):
+            limit_blocks = self.admission.refresh_limit_blocks(self.ledger.snapshot(now_s))
+        return self.ledger.due_refreshes(limit_blocks, now_s)
+
+    def refresh_done(self, episode_id: str, found: bool | None, now_s: float) -> None:
+        """A refresh has ended; see PrefixLedger.end_refresh."""
+        refreshed = self.ledger.end_refresh(episode_id, found, now_s)
+        if refreshed is not None:
+            with self._faults_logged("refresh"):
+                self.admission.on_refresh(refreshed)
+
     def begin_drain(self, now_s: float, deadline_s: float, reason: str) -> Drain:
         self._drain = drains.begin(now_s, deadline_s, reason, self._drain)
         return self._drain

@@ -13,7 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from robot_sdk.errors import InvalidArgumentError
-from server.core.residency import SILENT_ENGINE, CountedTurn, EngineGauges, LedgerSnapshot
+from server.core.residency import (
+    SILENT_ENGINE,
+    CountedTurn,
+    EngineGauges,
+    LedgerSnapshot,
+    RefreshedPrefix,
+)
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,15 @@ class AdmissionPolicy:
 
     def on_turn(self, turn: CountedTurn) -> None:
         """A turn of an episode inside was committed and counted."""
+
+    def refresh_limit_blocks(self, ledger: LedgerSnapshot) -> int | None:
+        """What a prefix may need of the pool before the engine is asked to touch it; see
+        server.core.residency.refresh. None: this policy lets prefixes go.
+        """
+        return None
+
+    def on_refresh(self, refreshed: RefreshedPrefix) -> None:
+        """A prefix was touched for the policy."""
 
     def on_end(self, ended: EndedEpisode) -> None:
         """An episode that was inside is no more. Called once for each."""

@@ -11,6 +11,9 @@ found in replays.
   itself ages its own prefix. `ReuseDistances` counts that exactly for every turn. The part beyond
   the living contexts, per episode inside, is the reserve: as much as is passed by `TOLERATED` of
   the turns. It grows with the number inside, because turns take longer then.
+- **What is kept warm.** A prefix that came close to being dropped is touched by the engine
+  (`server.core.residency.refresh`), so that what the dead left is dropped before it. Then only what
+  a turn needs beyond that limit, or beyond the living if they are more, goes into the reserve.
 - **What there is.** 0.85 of the pool, the study's rule, and less as soon as a prefix was lost at a
   shorter distance. Nobody is believed about the pool's size: the engine's KV usage is the blocks of
   running turns over it, so both together measure it (`LedgerSnapshot.measured_pool_blocks`). Of an
@@ -49,6 +52,7 @@ from server.core.residency import (
     FloatArray,
     LedgerSnapshot,
     PrefixOutcome,
+    RefreshedPrefix,
 )
 
 #: Share of turns that may find their prefix lost. A lost prefix costs 25 turns' work, and one more
@@ -58,6 +62,13 @@ TOLERATED = 0.003
 #: was seen to survive.
 UNPROVEN_SHARE = 0.65
 PROVEN_STEP = 1.1
+#: Of the room: prefixes that need more of the pool are touched.
+REFRESH_SHARE = 0.95
+#: While the living take more than this of the room, those who have had fewest turns are parked: the
+#: others come to their end first. Their prefixes are kept warm, so that it costs them time alone.
+PARKING_SHARE = 1.0
+_GOING_ON_SHARE = 0.5
+_PARKING_LOOK_S = 2.0
 #: The tail of what goes on top is fitted to the highest tenth of this many turns, of this long.
 _TAIL = 0.1
 _NUM_TURNS = 2048
@@ -66,6 +77,7 @@ _FEW_TURNS = 48
 #: Bounds of the reserve of an episode, as shares of the mean context: what it is taken to be before
 #: enough have ended, and the most it counts, so that a bad time is not held against all later ones.
 _FIRST_RESERVE = 0.3
+_FIRST_RESERVE_REFRESHED = 0.1
 _MOST_RESERVE = 0.6
 _FEW_ENDED = 16
 #: Before so many have ended the end of a course is unknown: only so many turns beyond the furthest
@@ -96,10 +108,12 @@ class WorkingSetSettings:
     Attributes:
         pool_share: Share of the pool to hand out, whatever was learned; None: as learned.
         slow_start_episodes: Inside at once while nothing is known of any conversation.
+        refresh: Whether prefixes are kept warm, if the engine can do it.
     """
 
     pool_share: float | None = None
     slow_start_episodes: int = 8
+    refresh: bool = True
 
 
 @dataclass
@@ -142,6 +156,7 @@ class WorkingSetAdmission(AdmissionPolicy):
     """
 
     name = "working-set"
+    holds_turns = True
 
     def __init__(self, settings: WorkingSetSettings | None = None) -> None:
         self._settings = settings or WorkingSetSettings()
@@ -155,11 +170,30 @@ class WorkingSetAdmission(AdmissionPolicy):
             self._lost_s = now_s
         if turn.needed_blocks is None:
             return
-        beyond = (turn.needed_blocks - turn.live_blocks) / max(turn.num_live, 1)
+        expected = max(turn.live_blocks, turn.refresh_limit_blocks or 0)
+        beyond = (turn.needed_blocks - expected) / max(turn.num_live, 1)
         self._beyond_living.append((now_s, beyond))
         while self._beyond_living[0][0] < now_s - _TURNS_S:
             self._beyond_living.popleft()
         self._tail_blocks = None
+
+    def refresh_limit_blocks(self, ledger: LedgerSnapshot) -> int | None:
+        room = self._room_blocks(ledger)
+        return int(REFRESH_SHARE * room) if self._settings.refresh and room is not None else None
+
+    def on_refresh(self, refreshed: RefreshedPrefix) -> None:
+        if not refreshed.found:
+            self._lost_s = refreshed.ended_s
+
+    def turn_hold_s(self, episode_id: str, view: FleetView) -> float:
+        room = self._room_blocks(view.ledger)
+        live = view.ledger.working_set_blocks
+        if room is None or live is None or live <= PARKING_SHARE * room:
+            return 0.0
+        inside = [episode for episode in view.active if episode.uses_brain]
+        by_age = sorted(inside, key=lambda episode: (-episode.num_turns, episode.episode_id))
+        going_on = by_age[: math.ceil(_GOING_ON_SHARE * len(by_age))]
+        return 0.0 if any(e.episode_id == episode_id for e in going_on) else _PARKING_LOOK_S
 
     def decide(self, view: FleetView) -> AdmissionDecision:
         ledger = view.ledger
@@ -251,7 +285,9 @@ class WorkingSetAdmission(AdmissionPolicy):
         mean = sum(contexts) / len(contexts) / view.ledger.counting_block_tokens
         reserve = min(self._tail(), _MOST_RESERVE * mean)
         few = view.ledger.forecasts.num_ended < _FEW_ENDED or len(self._beyond_living) < _FEW_TURNS
-        return max(reserve, _FIRST_RESERVE * mean) if few else reserve
+        is_refreshed = self._settings.refresh and view.engine.can_refresh
+        first = _FIRST_RESERVE_REFRESHED if is_refreshed else _FIRST_RESERVE
+        return max(reserve, first * mean) if few else reserve
 
     def _tail(self) -> float:
         """What is passed by `TOLERATED` of the turns, if the highest tenth falls off evenly."""

@@ -19,6 +19,7 @@ from server.core.residency.footprint import PrefixOutcome, TurnFootprint
 from server.core.residency.forecast import PEAK_SHARE, FamilyForecast, ForecastTable
 from server.core.residency.healthy_ratio import HEALTHY_HIT
 from server.core.residency.ledger import CountedTurn, PrefixLedger
+from server.core.residency.refresh import RefreshedPrefix
 from server.core.residency.snapshot import LedgerSnapshot, LedgerTotals
 from server.core.residency.window import WINDOW_S, WindowSums
 from server.core.residency.working_set import LiveContext, blocks_of
@@ -49,6 +50,7 @@ __all__ = [
     "LiveContext",
     "PrefixLedger",
     "PrefixOutcome",
+    "RefreshedPrefix",
     "StandingAlert",
     "TurnFootprint",
     "WindowSums",

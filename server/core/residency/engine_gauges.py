@@ -18,6 +18,7 @@ class EngineGauges:
         snapshot_interval_tokens: Where the engine keeps what layers with a state or a sliding
             window need to go on. None: at every block, no such layers, or not told. 0: at the end
             of each prompt alone. N: also every N tokens.
+        can_refresh: Whether it can be asked to touch the prefix of an episode.
     """
 
     pool_blocks: int | None = None
@@ -26,6 +27,7 @@ class EngineGauges:
     requests_running: int | None = None
     requests_waiting: int | None = None
     snapshot_interval_tokens: int | None = None
+    can_refresh: bool = False
 
 
 #: An engine that tells nothing.

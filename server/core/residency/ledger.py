@@ -8,10 +8,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, replace
 
 from robot_sdk.messages import TokenUsage
+from server.core.residency.alerts import MIN_COUNTED
 from server.core.residency.capacity import CapacityLearner
 from server.core.residency.footprint import PrefixOutcome, TurnFootprint, footprint_of
 from server.core.residency.forecast import PEAK_SHARE, FamilyHistories, ForecastTable
-from server.core.residency.healthy_ratio import HealthyRatio
+from server.core.residency.healthy_ratio import HEALTHY_HIT, HealthyRatio
+from server.core.residency.refresh import PrefixRefresher, RefreshedPrefix
 from server.core.residency.reuse_distance import ReuseDistances
 from server.core.residency.snapshot import LedgerSnapshot, LedgerTotals
 from server.core.residency.window import WINDOW_S, PrefixWindow
@@ -41,6 +43,7 @@ class CountedTurn:
             size would just have kept it.
         live_blocks: Contexts of all living episodes when it began. What a turn needs beyond them is
             what the dead and the stale took.
+        refresh_limit_blocks: Beyond which prefixes were refreshed then; None: none were.
     """
 
     episode_id: str
@@ -51,6 +54,7 @@ class CountedTurn:
     needed_blocks: int | None
     live_blocks: int = 0
     num_live: int = 1
+    refresh_limit_blocks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class _Begun:
     distance_blocks: int | None
     live_blocks: int
     num_live: int
+    refresh_limit_blocks: int | None
 
 
 class PrefixLedger:
@@ -78,6 +83,10 @@ class PrefixLedger:
         self._cached_tokens = 0
         self._computed_tokens = 0
         self._generated_tokens = 0
+        self._refresher = PrefixRefresher()
+        self._refresh_limit_blocks: int | None = None
+        self._refreshes_found = 0
+        self._refreshes_lost = 0
         self._pool_blocks: int | None = None
         self._block_tokens: int | None = None
         self._snapshot_interval_tokens: int | None = None
@@ -134,7 +143,62 @@ class PrefixLedger:
                 self._distances.begin_turn(episode_id),
                 self._working_set.total_blocks,
                 len(self._working_set),
+                self._refresh_limit_blocks,
             )
+
+    def refreshes_are_due(self, now_s: float) -> bool:
+        """Whether it is time for `due_refreshes`."""
+        return self._refresher.is_due(now_s)
+
+    def due_refreshes(self, limit_blocks: int | None, now_s: float) -> list[str]:
+        """Episodes whose prefix the engine is to touch now; for each `end_refresh` must follow.
+
+        None while many prefixes are being lost: the pool is too small for those inside then, and
+        whatever is touched pushes out another.
+
+        Args:
+            limit_blocks: What a prefix may need of the pool before it is refreshed. None: nothing
+                is refreshed.
+            now_s: Server's clock.
+        """
+        self._refresh_limit_blocks = limit_blocks
+        if limit_blocks is None:
+            return []
+        self._window.expire(now_s)
+        sums = self._window.sums
+        hit = sums.full_prefix_hit
+        if hit is not None and hit < HEALTHY_HIT and sums.num_counted >= MIN_COUNTED:
+            return []
+        due = self._refresher.choose(self._distances.needed_blocks(), limit_blocks, now_s)
+        for episode_id in due:
+            self._distances.begin_refresh(episode_id)
+        return due
+
+    def end_refresh(
+        self, episode_id: str, found: bool | None, now_s: float
+    ) -> RefreshedPrefix | None:
+        """A refresh has ended.
+
+        Args:
+            episode_id: As `due_refreshes` gave it; the episode may have ended meanwhile.
+            found: Whether the whole prefix was still there; None: nothing was done.
+            now_s: Server's clock.
+
+        Returns:
+            None where it says nothing.
+        """
+        refreshed = self._refresher.done(episode_id, found, now_s)
+        if self._working_set.get(episode_id) is None:
+            return None
+        self._distances.end_refresh(episode_id, found)
+        if refreshed is None:
+            return None
+        if refreshed.found:
+            self._refreshes_found += 1
+        else:
+            self._refreshes_lost += 1
+        self._capacity.add(refreshed.needed_blocks, refreshed.found, now_s)
+        return refreshed
 
     def record_turn(
         self, episode_id: str, usage: TokenUsage, now_s: float, is_rebuild: bool = False
@@ -202,6 +266,7 @@ class PrefixLedger:
             needed,
             begun.live_blocks,
             begun.num_live,
+            begun.refresh_limit_blocks,
         )
 
     def end_episode(self, episode_id: str, went_to_its_end: bool) -> LiveContext | None:
@@ -230,6 +295,18 @@ class PrefixLedger:
     def forecasts(self) -> ForecastTable:
         return self._histories.table
 
+    @property
+    def totals(self) -> LedgerTotals:
+        """Since the ledger was made."""
+        return LedgerTotals(
+            dict(self._totals),
+            self._cached_tokens,
+            self._computed_tokens,
+            self._generated_tokens,
+            self._refreshes_found,
+            self._refreshes_lost,
+        )
+
     def snapshot(self, now_s: float) -> LedgerSnapshot:
         """All figures as of now; costs the number of living episodes."""
         self._window.expire(now_s)
@@ -254,12 +331,7 @@ class PrefixLedger:
             measured_pool_blocks=self._measured_pool_blocks() if knows_blocks else None,
             capacity=self._capacity.estimate(now_s),
             forecasts=self._histories.table,
-            totals=LedgerTotals(
-                dict(self._totals),
-                self._cached_tokens,
-                self._computed_tokens,
-                self._generated_tokens,
-            ),
+            totals=self.totals,
         )
 
     @property

@@ -18,12 +18,14 @@ class _Conversation:
         begun: When its last turn began; None: it had none.
         ended: When its last turn ended.
         is_running: A turn has begun and not ended: the engine holds its blocks.
+        refresh_begun: When the refresh that is on began; None: none is.
     """
 
     blocks: int = 0
     begun: int | None = None
     ended: int = 0
     is_running: bool = False
+    refresh_begun: int | None = None
 
 
 class ReuseDistances:
@@ -40,6 +42,8 @@ class ReuseDistances:
     blocks fit together. Blocks that several episodes share (the same constant text in front) are
     counted for each of them, and what an engine allocates besides the conversations (states) is
     not: the capacity that is learned from distances is smaller by that much.
+
+    A refresh, in which the engine touches a prefix between two turns, counts as such a beginning.
 
     A turn costs the number of living episodes and of those that ended since its last one.
     """
@@ -70,15 +74,7 @@ class ReuseDistances:
         """
         self._now += 1
         own = self._conversations.setdefault(episode_id, _Conversation())
-        distance = None
-        if own.begun is not None:
-            since = own.begun
-            distance = sum(blocks for at, blocks in self._left if at > since) + sum(
-                other.blocks
-                for other in self._conversations.values()
-                if other is not own
-                and (other.is_running or other.ended > since or (other.begun or 0) > since)
-            )
+        distance = self._distance(own)
         own.begun = self._now
         own.is_running = True
         return distance
@@ -101,11 +97,60 @@ class ReuseDistances:
         own.ended = self._now
         own.is_running = False
 
+    def needed_blocks(self) -> dict[str, int]:
+        """For each episode that had a turn begin: what is in its prefix's way by now, and itself.
+
+        The prefix of a first turn that is on counts 0, its size is not known. Episodes whose
+        refresh is on are left out.
+        """
+        needed = {}
+        for episode_id, own in self._conversations.items():
+            distance = self._distance(own)
+            if distance is not None and own.refresh_begun is None:
+                needed[episode_id] = distance + own.blocks
+        return needed
+
+    def begin_refresh(self, episode_id: str) -> None:
+        """The engine is asked to touch an episode's prefix."""
+        self._now += 1
+        self._conversations[episode_id].refresh_begun = self._now
+
+    def end_refresh(self, episode_id: str, found: bool | None) -> None:
+        """The engine has touched it. Without effect if the episode is no more.
+
+        Args:
+            episode_id: Of a refresh that was begun.
+            found: False: it was lost and has been computed anew, into other blocks. None: nothing
+                was touched.
+        """
+        own = self._conversations.get(episode_id)
+        if own is None or own.refresh_begun is None:
+            return
+        begun, own.refresh_begun = own.refresh_begun, None
+        if found is None:
+            return
+        if found is False:
+            self._leave(own.ended, own.blocks)
+        own.begun = max(begun, own.begun or 0)
+
     def forget(self, episode_id: str) -> None:
         """The episode is no more. What it touched stays touched."""
         own = self._conversations.pop(episode_id, None)
         if own is not None and own.blocks:
-            self._leave(self._now if own.is_running else own.ended, own.blocks)
+            touched = max(own.ended, own.begun or 0)
+            self._leave(self._now if own.is_running else touched, own.blocks)
+
+    def _distance(self, own: _Conversation) -> int | None:
+        """Blocks in the way of a conversation; None before its first turn."""
+        if own.begun is None:
+            return None
+        since = own.begun
+        return sum(blocks for at, blocks in self._left if at > since) + sum(
+            other.blocks
+            for other in self._conversations.values()
+            if other is not own
+            and (other.is_running or other.ended > since or (other.begun or 0) > since)
+        )
 
     def _leave(self, at: int, blocks: int) -> None:
         if len(self._left) > 2 * len(self._conversations) + 64:

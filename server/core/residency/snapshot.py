@@ -14,12 +14,19 @@ from server.core.residency.working_set import ASSUMED_BLOCK_TOKENS
 
 @dataclass(frozen=True)
 class LedgerTotals:
-    """Since the server started. Tokens leave out turns of which they are unknown."""
+    """Since the server started. Tokens leave out turns of which they are unknown.
+
+    Attributes:
+        refreshes_found, refreshes_lost: Prefixes that the engine was asked to touch, and still had
+            or had lost.
+    """
 
     turns: Mapping[PrefixOutcome, int] = field(default_factory=dict)
     cached_tokens: int = 0
     computed_tokens: int = 0
     generated_tokens: int = 0
+    refreshes_found: int = 0
+    refreshes_lost: int = 0
 
 
 @dataclass(frozen=True)

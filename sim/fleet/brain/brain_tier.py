@@ -99,6 +99,7 @@ class BrainTier:
             requests_running=self.num_running,
             requests_waiting=self.num_waiting,
             snapshot_interval_tokens=settings.snapshot_interval_tokens,
+            can_refresh=True,
         )
 
     def submit(self, turn: Turn, on_done: Callable[[BrainTurn], None]) -> None:
@@ -107,6 +108,11 @@ class BrainTier:
         inside = _Inside(turn, now_s, on_done)
         before_s = self._cost.before_engine_s(turn.num_prompt_tokens)
         self._loop.at(now_s + before_s, lambda: self._enter(inside))
+
+    def is_past_prompt(self, name: str) -> bool:
+        """Whether a turn that was handed in and has not ended generates by now."""
+        inside = self._inside.get(name)
+        return inside is not None and inside.first_token_s is not None
 
     def _enter(self, inside: _Inside) -> None:
         if self._ahead is not None:

@@ -202,6 +202,7 @@ class FleetReplay:
         return summarise(
             self._tally,
             self._policy,
+            totals=self.door.registry.ledger.totals,
             seed=seed,
             engine_version=engine_version,
             duration_s=self._loop.clock.now_s(),
@@ -229,6 +230,7 @@ class FleetReplay:
     def _look(self) -> None:
         now_s = self._loop.clock.now_s()
         self.door.step()
+        self._refresh(now_s)
         registry = self.door.registry
         blocks = registry.report.snapshot.working_set_blocks
         self._tally.look(
@@ -241,6 +243,18 @@ class FleetReplay:
         )
         self._looks += 1
         self._loop.at((self._looks + 1) * _LOOK_S, self._look)
+
+    def _refresh(self, now_s: float) -> None:
+        """Ask the engine to touch the prefixes that are due, as a server does at its ticks."""
+        due = self.door.registry.due_refreshes(now_s)
+        if not due:
+            return
+        robots = {robot.episode_id: robot for robot in self._robots}
+        for episode_id in due:
+            robots[episode_id].refresh(partial(self._refreshed, episode_id))
+
+    def _refreshed(self, episode_id: str, found: bool | None) -> None:
+        self.door.registry.refresh_done(episode_id, found, self._loop.clock.now_s())
 
     def _told_gauges(self) -> EngineGauges:
         """What the server is told of the pool, which may be wrong."""

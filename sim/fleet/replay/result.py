@@ -77,6 +77,8 @@ class ReplayResult:
         starved_fraction_worst: Of the robot that starved most; None without an action tier.
         starved_fraction: Of all robots' ticks; likewise.
         policy_share: Part of the time of robots inside in which their policy ran; likewise.
+        refreshes: Prefixes that the engine was asked to touch.
+        refreshes_lost: Of them, those it had lost.
         is_partial: The run was interrupted.
         wall_s: Wall time that it took.
         episode_times: Every admitted episode, in order of admission.
@@ -110,6 +112,8 @@ class ReplayResult:
     warnings: tuple[str, ...] = ()
     starved_fraction: float | None = None
     policy_share: float | None = None
+    refreshes: int = 0
+    refreshes_lost: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from robot_sdk.messages import TokenUsage
 from server.capacity.engine import SessionBlocks, Turn
 from server.core.leases import Attachment, EndCause, EpisodeInfo
-from server.core.residency import EngineGauges
+from server.core.residency import EngineGauges, full_prefix_boundary
 from sim.fleet.brain.brain_tier import BrainTurn
 from sim.fleet.event_loop import EventLoop
 from sim.fleet.replay.door import HEARTBEAT_S, VirtualDoor
@@ -22,6 +22,9 @@ class Brain(Protocol):
 
     def submit(self, turn: Turn, on_done: Callable[[BrainTurn], None]) -> None:
         """A turn has arrived at the engine."""
+
+    def is_past_prompt(self, name: str) -> bool:
+        """Whether a turn that is at the engine generates by now."""
 
     @property
     def gauges(self) -> EngineGauges:
@@ -68,6 +71,9 @@ class _Episode:
     record: EpisodeRecord | None = None
     turn_index: int = 0
     context_tokens: int = 0
+    prompt_tokens: int = 0
+    running: Turn | None = None
+    num_refreshes: int = 0
     turn_asked_s: float = 0.0
     is_in_turn: bool = False
     is_cut_off: bool = False
@@ -97,6 +103,41 @@ class VirtualRobot:
     def _goes_on(self) -> bool:
         most = self._parts.episodes_per_robot
         return self._wants_work and (most is None or self._num_done < most)
+
+    @property
+    def episode_id(self) -> str | None:
+        """At the server; None: it has no episode."""
+        return None if self._episode is None else self._episode.attachment.episode_id
+
+    def refresh(self, on_done: Callable[[bool | None], None]) -> None:
+        """Let the engine touch what it has of this robot's conversation, as a server does.
+
+        Args:
+            on_done: Told whether all of it was still there; None: there is nothing to touch.
+        """
+        episode, brain = self._episode, self._parts.brain
+        if episode is None:
+            on_done(None)
+            return
+        prompt_tokens, context_tokens = episode.prompt_tokens, episode.context_tokens
+        running = episode.running
+        if running is not None and brain.is_past_prompt(running.name):
+            prompt_tokens = context_tokens = running.num_prompt_tokens
+        boundary = full_prefix_boundary(
+            context_tokens,
+            self._parts.block_tokens,
+            prompt_tokens=prompt_tokens,
+            snapshot_interval_tokens=brain.gauges.snapshot_interval_tokens,
+        )
+        if not boundary:
+            on_done(None)
+            return
+        episode.num_refreshes += 1
+        name = f"{episode.name}-refresh-{episode.num_refreshes}"
+        brain.submit(
+            Turn(name, boundary + 1, 1, episode.blocks),
+            lambda done: on_done(done.finished.cached_tokens >= boundary),
+        )
 
     def set_wants_work(self, wants_work: bool, cuts_off: bool = False) -> None:
         """Join the fleet or leave it: at once if at the door, else when the episode has ended.
@@ -180,14 +221,14 @@ class VirtualRobot:
         if kept_tokens < episode.context_tokens:
             name = f"{episode.name}-from-{index}"
             episode.blocks = episode.blocks.branch(name, kept_tokens)
+        episode.running = Turn(
+            name=f"{episode.name}-{index}",
+            num_prompt_tokens=kept_tokens + turn.new_tokens,
+            num_output_tokens=turn.output_tokens,
+            blocks=episode.blocks,
+        )
         self._parts.brain.submit(
-            Turn(
-                name=f"{episode.name}-{index}",
-                num_prompt_tokens=kept_tokens + turn.new_tokens,
-                num_output_tokens=turn.output_tokens,
-                blocks=episode.blocks,
-            ),
-            lambda done: self._decided(episode, kept_tokens, done),
+            episode.running, lambda done: self._decided(episode, kept_tokens, done)
         )
 
     def _decided(self, episode: _Episode, kept_tokens: int, done: BrainTurn) -> None:
@@ -201,6 +242,8 @@ class VirtualRobot:
             new_tokens=finished.num_prompt_tokens - kept_tokens,
         )
         is_rebuild = kept_tokens < episode.context_tokens
+        episode.running = None
+        episode.prompt_tokens = finished.num_prompt_tokens
         episode.context_tokens = finished.num_prompt_tokens + finished.num_output_tokens
         counted = self._parts.door.registry.record_turn(
             episode.attachment.episode_id, usage, self._loop.clock.now_s(), is_rebuild

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from server.core.admission import AdmissionPolicy, AimdAdmission
+from server.core.residency import LedgerTotals
 from sim.fleet.action_time import ActionTime
 from sim.fleet.replay.result import ReplayResult, Window
 from sim.fleet.replay.tally import Tally
@@ -15,6 +16,7 @@ def summarise(
     tally: Tally,
     policy: AdmissionPolicy | None,
     *,
+    totals: LedgerTotals | None = None,
     seed: int,
     engine_version: str,
     duration_s: float,
@@ -27,6 +29,7 @@ def summarise(
     Args:
         tally: What was counted.
         policy: Whose controls are counted; None: it is out of reach, in a running server.
+        totals: Of the prefix ledger; None likewise.
         seed: See `ReplayResult`, also for the four that follow.
         engine_version: vLLM's.
         duration_s: Virtual seconds.
@@ -65,6 +68,8 @@ def summarise(
         warnings=(),
         starved_fraction=None if action is None else action.starved_fraction,
         policy_share=None if action is None else _policy_share(action, tally, duration_s),
+        refreshes=0 if totals is None else totals.refreshes_found + totals.refreshes_lost,
+        refreshes_lost=0 if totals is None else totals.refreshes_lost,
     )
 
 
