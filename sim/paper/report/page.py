@@ -43,6 +43,9 @@ _PARTS = """\
  a cost model fitted to the study's latencies, a policy that of the study's table. Nothing is
  rendered, and no network computes."""
 
+#: Of a case with more rows, those that are not judged are folded away.
+MOST_ROWS_SHOWN = 40
+
 _KINDS = {
     "simulated": "in virtual time: real decisions and vLLM's real scheduler, modelled durations",
     "measured": "on a clock, on the machine named",
@@ -203,14 +206,29 @@ def _case(result: CaseResult, case: Case | None, folder: Path) -> list[str]:
             f'<p class="warn">Partial: {escape(result.partial)}. Finished: '
             f"{escape(done or 'nothing')}. The same command goes on from there where it can.</p>"
         )
-    if result.rows:
-        parts.append(_rows(result.rows))
+    parts += _tables(result.rows)
     parts += [f"<p>{_prose(note)}</p>" for note in result.notes]
     parts += [_figure(picture, folder) for picture in result.pictures]
     if result.settings:
         settings = json.dumps(result.settings, indent=1, ensure_ascii=False)
         parts.append(f"<details><summary>Settings</summary><pre>{escape(settings)}</pre></details>")
     return parts
+
+
+def _tables(rows: Sequence[Row]) -> list[str]:
+    """All rows; of many, those that nobody judges only where a reader asks for them."""
+    judged = [row for row in rows if row.verdict in ("inside", "outside")]
+    if not rows:
+        return []
+    others = [row for row in rows if row.verdict not in ("inside", "outside")]
+    if len(rows) <= MOST_ROWS_SHOWN or not judged or not others:
+        return [_rows(rows)]
+    return [
+        _rows(judged),
+        f"<details><summary>{len(others)} rows that are not judged</summary>",
+        _rows(others),
+        "</details>",
+    ]
 
 
 def _rows(rows: Sequence[Row]) -> str:

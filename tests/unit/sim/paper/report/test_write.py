@@ -57,3 +57,33 @@ def test_broken_and_foreign_files_do_not_cost_the_report(tmp_path: Path) -> None
 
 def test_a_report_of_an_empty_folder_says_that_nothing_was_run(tmp_path: Path) -> None:
     assert "not run: static-cap, cliff" in write_report(tmp_path, CASES)
+
+
+def test_of_many_rows_those_that_nobody_judges_are_folded_away(tmp_path: Path) -> None:
+    judged = [Row(f"N{n}", "rps", "1/s", 2.0, 2.0, within=0.06) for n in range(20)]
+    others = [Row(f"N{n}", "turns", "", None, 4000) for n in range(30)]
+    Workplace(tmp_path, 1, str).write_case("cliff", [*judged, *others], settings={})
+    write_report(tmp_path, CASES)
+
+    text = (tmp_path / "report.html").read_text()
+    shown, _, folded = text.partition("<details><summary>30 rows that are not judged</summary>")
+    assert (shown.count("<td>turns</td>"), folded.count("<td>turns</td>")) == (0, 30)
+    assert shown.count('class="inside"') == 20
+
+
+def test_a_partial_case_shows_the_rows_and_pictures_that_it_made_so_far(tmp_path: Path) -> None:
+    (tmp_path / "caps.png").write_bytes(b"a picture")
+    workplace = Workplace(tmp_path, 1, str)
+    workplace.finished["caps"] = [1, 2]
+    workplace.keep_draft(
+        ROWS[:1], settings={}, pictures=[Picture("caps.png", "so far")], notes=["of two seeds"]
+    )
+    workplace.write_partial("static-cap", "interrupted")
+    lines = write_report(tmp_path, CASES)
+
+    text = (tmp_path / "report.html").read_text()
+    assert "static-cap       partial: interrupted" in lines
+    assert "Partial: interrupted. Finished: 2 of caps." in text
+    assert "<td>N48_K20</td>" in text
+    assert "<figcaption>so far</figcaption>" in text
+    assert "of two seeds" in text
