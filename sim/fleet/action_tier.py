@@ -29,7 +29,6 @@ class ActionTier:
 
     Attributes:
         batch_sizes: How often each batch size was run.
-        busy_s: Time that workers have computed, summed over workers.
     """
 
     def __init__(
@@ -50,9 +49,16 @@ class ActionTier:
         self._wake_at_s: float | None = None
         self._open: set[int] = set()
         self.batch_sizes: Counter[int] = Counter()
-        self.busy_s = 0.0
+        self._given_s = 0.0
+        self._ends_s = [0.0] * num_workers
         for worker in range(num_workers):
             batcher.on_ready(worker, 0.0)
+
+    @property
+    def busy_s(self) -> float:
+        """Time that workers have computed until now, summed over workers."""
+        ahead_s = sum(max(0.0, end_s - self._now_s) for end_s in self._ends_s)
+        return self._given_s - ahead_s
 
     def open_stream(self, stream: FleetStream) -> Verdict:
         """A robot asks to be served."""
@@ -118,7 +124,8 @@ class ActionTier:
         self.batch_sizes[len(requests)] += 1
         spread = self._latency_spread * (2 * self._chance.random() - 1)
         latency_s = self._table.latency_s(len(requests)) * (1 + spread)
-        self.busy_s += latency_s
+        self._given_s += latency_s
+        self._ends_s[worker] = self._now_s + latency_s
         self._loop.at(self._now_s + latency_s, lambda: self._finish(worker, requests, latency_s))
 
     def _finish(self, worker: int, requests: list[_Request], latency_s: float) -> None:

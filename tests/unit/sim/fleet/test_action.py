@@ -154,6 +154,12 @@ def test_b4_inference_that_drains_the_buffer_is_counted_as_starving_and_then_goe
     assert all(command.action is not None for command in commands[-40:])
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_gpus_with_more_than_they_can_do_are_busy_all_the_time_and_no_longer(gpus: int) -> None:
+    outcome = simulate(fleet(32 * gpus, 20, "study", num_gpus=gpus))
+    assert 0.85 < outcome.busy_fraction <= 1.0
+
+
 def test_the_same_seed_gives_the_same_outcome_and_another_seed_another() -> None:
     jittery = fleet(6, 20, "prefetch", network=NetworkModel(0.001, 0.005))
     assert simulate(jittery, 3) == simulate(jittery, 3)
