@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +54,19 @@ def test_a_shares_interval_holds_the_share_and_is_never_a_point(counts: tuple[in
     assert 0.0 <= low <= hits / runs + 1e-9
     assert hits / runs - 1e-9 <= high <= 1.0
     assert low < high
+
+
+@pytest.mark.parametrize("degrees", range(1, 31))
+def test_95_percent_of_students_distribution_lie_within_its_point(degrees: int) -> None:
+    scale = math.gamma((degrees + 1) / 2) / math.gamma(degrees / 2) / math.sqrt(degrees * math.pi)
+
+    def density(t: float) -> float:
+        return scale * (1 + t * t / degrees) ** (-(degrees + 1) / 2)
+
+    num = 1000
+    width = 2 * student_975(degrees) / num
+    middles = (width * (place + 0.5 - num / 2) for place in range(num))
+    assert width * sum(density(t) for t in middles) == pytest.approx(0.95, abs=1e-4)
 
 
 def test_a_share_of_no_runs_is_unknown() -> None:
