@@ -16,7 +16,7 @@ from dataclasses import dataclass
 #: a fleet that needs more than the pool would refresh without end.
 INTERVAL_S = 1.0
 MOST_PER_INTERVAL = 2
-#: Where there was nothing to touch, a prompt that is still being computed for one, it is tried again
+#: Where there was nothing to touch (a prompt may still be being computed) it is tried again
 #: after this time.
 _AGAIN_S = 3.0
 
