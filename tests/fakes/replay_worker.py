@@ -1,7 +1,8 @@
 """Takes the place of sim.fleet.replay.worker in tests: answers by the seed, without vLLM.
 
 A result's `wall_s` is the process id, its `duration_s` 1. Seed 13 fails, 666 kills the process,
-99 works until it is interrupted and then gives a partial result.
+98 says nothing, 99 works until it is
+interrupted and then gives a partial result.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from robot_sdk.clock import SYSTEM_CLOCK
 from sim.fleet.replay.result import ReplayResult
 
-_PARTIAL = 99
+_LOADS, _PARTIAL = 98, 99
 
 
 def result(seed: int, version: str, is_partial: bool = False) -> ReplayResult:
@@ -59,6 +60,8 @@ def main(version: str) -> int:
         if seed == 13:
             tell(error="seed 13 brings bad luck")
             return 1
+        if seed == _LOADS:
+            SYSTEM_CLOCK.sleep_until(SYSTEM_CLOCK.now_s() + 60.0)
         if seed == 666:
             os.kill(os.getpid(), signal.SIGKILL)
         is_partial = False

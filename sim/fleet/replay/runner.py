@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -17,12 +18,13 @@ from typing import Any
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
+from server.capacity.engine import EngineSettings, study_version
 from server.capacity.engine import library as vllm_library
-from server.capacity.engine import study_version
 from server.core.admission import build_policy
 from server.launch import with_parent
 from server.launch.ending import end_process
 from sim.fleet.brain import cost_table
+from sim.fleet.brain.offload import HostMemory
 from sim.fleet.replay.checks import check_settings, check_traces, engine_settings
 from sim.fleet.replay.code_digest import code_digest
 from sim.fleet.replay.result import ReplayResult
@@ -32,6 +34,7 @@ from sim.fleet.workload import mixes
 
 #: Run by the processes.
 WORKER_MODULE = "sim.fleet.replay.worker"
+MOST_PROCESSES = 256
 #: For a worker to give what it has after an interrupt, and to end.
 _STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.5
@@ -83,7 +86,7 @@ def run_many(
 
     Args:
         jobs: In any mixture of versions and lengths.
-        processes: Of so many at once; at least 1.
+        processes: So many at once, 1 to `MOST_PROCESSES`.
         study_folder: Holds the study's vLLM; needed by jobs that ask for it.
         store: Results are kept there and taken from there, if settings, seed, engine version and
             code are the same.
@@ -95,9 +98,12 @@ def run_many(
         RobotSdkError: A run failed, or a process ended on its own.
         KeyboardInterrupt: It was interrupted; results so far and partial ones have been yielded.
     """
-    if processes < 1:
+    if not 1 <= processes <= MOST_PROCESSES:
         raise InvalidArgumentError(
-            "out of range", field="processes", value=processes, allowed=("at least 1",)
+            "out of range",
+            field="processes",
+            value=processes,
+            allowed=(f"1 to {MOST_PROCESSES}",),
         )
     keys = _keys(jobs, study_folder)
     kept_results = ResultStore(store)
@@ -111,12 +117,21 @@ def _keys(jobs: Sequence[Job], study_folder: Path | None) -> list[str]:
     """A name for each job's result; raises InvalidArgumentError for one that cannot be run."""
     versions: dict[str, str] = {}
     keys = []
+    file_digest = functools.cache(_file_digest)
+    check_workload = functools.cache(_check_workload)
     for job in jobs:
         settings = job.settings
         check_settings(settings, job.seed)
         cost_table.load(settings.cost)
-        if settings.workload.mix not in mixes.MIXES:
-            check_traces(mixes.members(settings.workload.mix, 0), engine_settings(settings.engine))
+        engine = engine_settings(settings.engine)
+        if settings.offload is not None:
+            HostMemory(settings.offload, engine)
+        mix = settings.workload.mix
+        # A file's episodes are the same for each seed; generated ones differ, but not by so much
+        # that one of them would fill a pool as long as a context.
+        is_generated = mix in mixes.MIXES
+        if not is_generated or engine.pool.tokens < engine.max_context_tokens:
+            check_workload(mix, job.seed if is_generated else 0, engine)
         policy = build_policy(settings.admission.policy, settings.admission.settings)
         wanted = settings.engine.version
         if wanted not in versions:
@@ -125,10 +140,22 @@ def _keys(jobs: Sequence[Job], study_folder: Path | None) -> list[str]:
             **job.to_json(),
             "vllm": versions[wanted],
             "code": code_digest(type(policy).__module__, settings.action is not None),
-            "files": [_file_digest(settings.workload.mix), _file_digest(settings.cost)],
+            "files": [file_digest(settings.workload.mix), file_digest(settings.cost)],
         }
         keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
     return keys
+
+
+def _check_workload(mix: str, seed: int, engine: EngineSettings) -> None:
+    # Processes read it as well, and the result is named by its content: a pipe gives that once.
+    if mix not in mixes.MIXES and not Path(mix).is_file():
+        raise InvalidArgumentError(
+            "no such mix, and no such file",
+            field="mix",
+            value=repr(mix),
+            allowed=(*mixes.MIXES, "the path of a trace file"),
+        )
+    check_traces(mixes.members(mix, seed), engine)
 
 
 def _version(wanted: str, study_folder: Path | None) -> str:
@@ -156,7 +183,7 @@ class _Worker:
     process: subprocess.Popen[str]
     index: int | None = None
     now_s: float = 0.0
-    error: str = ""
+    is_loaded: bool = False
     reader: threading.Thread | None = field(default=None, repr=False)
 
 
@@ -294,6 +321,7 @@ class _Runs:
                 f"a process of the replay ended with status {status}; "
                 "what it wrote is above, results so far are kept"
             )
+        worker.is_loaded = True
         if "error" in told:
             raise RobotSdkError(told["error"])
         if "now_s" in told:
@@ -312,8 +340,10 @@ class _Runs:
         self._on_result(job, result)
 
     def _interrupt(self) -> None:
-        """Ask the processes for what they have."""
-        busy = [worker for worker in self._workers if worker.index is not None]
+        """Ask the processes for what they have. One that has not loaded its vLLM yet has nothing,
+        and would only tell where in that it was interrupted.
+        """
+        busy = [worker for worker in self._workers if worker.index is not None and worker.is_loaded]
         for worker in busy:
             worker.process.send_signal(signal.SIGINT)
         deadline_s = SYSTEM_CLOCK.now_s() + _STOP_TIMEOUT_S

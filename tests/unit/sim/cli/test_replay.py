@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from sim.cli import replay
 from sim.cli.replay_options import policy_settings, settings_of
 from sim.fleet.replay import runner
 from sim.fleet.replay.settings import FleetPoint
+from sim.fleet.workload.trace import EpisodeTrace, TurnTrace
+from sim.fleet.workload.trace_file import write_traces
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -73,6 +77,91 @@ def test_what_cannot_be_run_is_an_error_with_status_2(
 ) -> None:
     assert replay.run(arguments(*words)) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--seeds", "9" * 5000), "no such index"),
+        (("--policy", "static-cap", "--set", "cap=" + "[" * 100_000), "cap"),
+        (("--policy", "static-cap", "--set", "cap=1", "--set", "cap=2"), "given twice"),
+        (("--control-hz", "30"), "--control-hz: has no effect without --action-gpus"),
+        (("--whole-gap",), "--whole-gap: has no effect without --action-gpus"),
+        (("--block-megabytes", "5"), "--block-megabytes: has no effect without --host-blocks"),
+        (("--study-folder", "x"), "--study-folder: has no effect without --engine study"),
+        (("--engine", "study", "--retention-tokens", "784"), "keeps every state snapshot"),
+        (("--minutes", "1e300"), "set by --minutes"),
+        (("--processes", "1000000"), "1 to 256"),
+        (("--pool-blocks", "10"), "does not fit into the engine's pool"),
+        (("--json", "."), "--json"),
+        (("--picture", "."), "--picture"),
+        (("--store", "."), "--store"),
+        (("--json", "r", "--store", "r"), "--store: the same file as --json"),
+        (("--mix", "mix.jsonl", "--json", "mix.jsonl"), "--json: the same file as --mix"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_meant_is_refused_in_one_line_and_nothing_is_written(
+    words: tuple[str, ...],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_traces(Path("mix.jsonl"), [EpisodeTrace("a", "f", (TurnTrace(10, 2),))])
+    before = Path("mix.jsonl").read_text()
+    assert replay.run(arguments("--robots", "2", *words)) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mix.jsonl"]
+    assert Path("mix.jsonl").read_text() == before
+
+
+def test_a_result_that_cannot_be_written_in_the_end_is_told_and_the_rest_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("--robots", "3", "--seeds", "1", "--json", "/dev/full")
+    picture = tmp_path / "picture.of-any-name"
+    assert replay.run(arguments(*words, "--picture", str(picture))) == 1
+    told = capsys.readouterr()
+    assert "error: --json: cannot write /dev/full" in told.err
+    assert "requests/s" in told.out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_keeps_what_it_has_and_leaves_no_process(
+    stop: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "result.json"
+    show = replay.ProgressLine.show
+    workers: list[int] = []
+
+    def tell(self: replay.ProgressLine, text: str, elapsed_s: float) -> None:
+        show(self, text, elapsed_s)
+        if "left" in text and not workers:  # the run is on
+            workers.extend(_children())
+            os.kill(os.getpid(), stop)
+
+    words = ("--robots", "3", "--seeds", "99", "--processes", "1", "--json", str(file))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(replay.ProgressLine, "show", tell)
+            assert replay.run(arguments(*words)) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "interrupted" in capsys.readouterr().err
+    assert json.loads(file.read_text())["results"][0]["is_partial"] is True
+    assert workers
+    assert not set(workers) & set(_children())
+
+
+def _children() -> list[int]:
+    tasks = Path("/proc/self/task")
+    return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
 
 
 def test_the_table_has_a_line_for_each_seed_and_their_mean(

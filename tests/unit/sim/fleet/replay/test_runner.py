@@ -9,7 +9,13 @@ from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from sim.fleet.replay import runner
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.runner import Job, Progress, run_many
-from sim.fleet.replay.settings import AdmissionChoice, EngineChoice, ReplaySettings
+from sim.fleet.replay.settings import (
+    AdmissionChoice,
+    EngineChoice,
+    OffloadChoice,
+    ReplaySettings,
+    WorkloadChoice,
+)
 from tests.fakes.replay_worker import result
 
 SETTINGS = ReplaySettings.sustained(2, duration_s=1.0)
@@ -115,6 +121,48 @@ def test_an_unknown_cost_table_is_refused_before_anything_runs() -> None:
 def test_the_studys_engine_without_a_folder_is_refused_with_the_way_to_get_it() -> None:
     with pytest.raises(InvalidArgumentError, match="fetch_study_engine"):
         run_many([Job(STUDY, 1)], processes=1)
+
+
+def test_an_interrupt_before_a_process_has_loaded_says_nothing_of_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(_progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    jobs = [Job(SETTINGS, 98), Job(SETTINGS, 1)]
+    with pytest.raises(KeyboardInterrupt):
+        list(run_many(jobs, processes=1, on_progress=interrupt))
+    assert capfd.readouterr().err == ""
+
+
+def test_more_processes_than_any_machine_has_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"processes.*256"):
+        run_many([Job(SETTINGS, 1)], processes=1_000_000)
+
+
+def test_generated_episodes_that_do_not_fit_the_pool_are_refused_before_anything_runs() -> None:
+    settings = ReplaySettings.sustained(2, engine=EngineChoice(pool_blocks=10))
+    with pytest.raises(InvalidArgumentError, match="does not fit into the engine's pool"):
+        run_many([Job(settings, 1)], processes=1)
+
+
+def test_a_mix_that_is_no_name_and_no_file_is_refused_with_the_names(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for mix in ("al", "", str(tmp_path), str(tmp_path / "pipe")):
+        settings = ReplaySettings.sustained(2, workload=WorkloadChoice(mix))
+        with pytest.raises(InvalidArgumentError, match="turning"):
+            run_many([Job(settings, 1)], processes=1)
+
+
+@pytest.mark.parametrize(
+    "offload", [(-1, 100.0, 51.4), (5, 0.0, 51.4), (5, float("nan"), 51.4), (5, 100.0, -1.0)]
+)
+def test_host_memory_that_cannot_be_is_refused_before_anything_runs(
+    offload: tuple[int, float, float],
+) -> None:
+    settings = ReplaySettings.sustained(2, offload=OffloadChoice(*offload))
+    with pytest.raises(InvalidArgumentError, match="out of range"):
+        run_many([Job(settings, 1)], processes=1)
 
 
 def test_no_process_is_left_behind_when_the_reader_stops_early() -> None:
