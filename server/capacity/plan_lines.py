@@ -177,7 +177,8 @@ def brain_cap(pool: KvPool, mean_context_tokens: float) -> int:
 def _brain_lines(inputs: BrainInputs) -> tuple[Line, ...]:
     pool, context = inputs.pool, inputs.mean_context_tokens
     cliff = cliff_sessions(pool, context)
-    cap = starting_cap(cliff)
+    fitting = sessions_that_fit(pool, session_blocks(pool, context))
+    cap = brain_cap(pool, context)
     return (
         Line(
             "cliff",
@@ -191,8 +192,8 @@ def _brain_lines(inputs: BrainInputs) -> tuple[Line, ...]:
             "starting cap",
             cap,
             "episodes",
-            "two thirds of the cliff, to the nearest episode",
-            f"2/3 x {cliff:.2f}",
+            "two thirds of the cliff, to the nearest episode, and no more than fit",
+            f"min(2/3 x {cliff:.2f}, {fitting})",
             _WRITE_UP + "; its fleets were healthy at 20 and collapsed from 24",
         ),
         *_count_lines(inputs),
@@ -337,7 +338,7 @@ def _together_lines(both: Envelope, cap: int, policy_share: float) -> tuple[Line
             "robots inside at once",
             both.robots,
             "robots",
-            f"min(starting cap, sessions that fit, {action})",
+            f"min(starting cap, {action})",
             formula,
             source,
         ),

@@ -61,6 +61,14 @@ def test_the_count_of_kept_snapshots_is_the_study_s_cliff_at_100k_tokens():
     assert value_of(plan.brain, "sessions that fit, every snapshot kept") == 28
 
 
+def test_the_starting_cap_is_never_more_than_the_sessions_that_fit():
+    # Blocks of 16 tokens and contexts of 16: a block each, and 64 more for states.
+    plan = make_plan(inputs(pool=KvPool(1000, 16, 64), context_tokens=16, control_hz=1.0))
+    fitting = value_of(plan.brain, "sessions that fit, latest snapshot kept")
+    assert (fitting, value_of(plan.brain, "starting cap")) == (15, 15)
+    assert "brain 15" in plan.together[0].formula
+
+
 def test_a_model_without_states_is_counted_once():
     plan = make_plan(inputs(pool=KvPool(4270, 784, 0)))
     counts = [line for line in plan.brain if line.name.startswith("sessions that fit")]
