@@ -34,6 +34,7 @@ class FakeBrain:
         self._keeps = keeps
         self._held: dict[int, int] = {}
         self._inside = 0
+        self._names: set[str] = set()
         self.submitted: list[tuple[float, Turn]] = []
 
     @property
@@ -45,13 +46,19 @@ class FakeBrain:
             kv_cache_usage=0.25,
             requests_running=self._inside,
             requests_waiting=0,
+            can_refresh=True,
         )
+
+    def is_past_prompt(self, name: str) -> bool:
+        """All of a turn's time is taken to generate."""
+        return name in self._names
 
     def submit(self, turn: Turn, on_done: Callable[[BrainTurn], None]) -> None:
         """See BrainTier."""
         now_s = self._loop.clock.now_s()
         self.submitted.append((now_s, turn))
         self._inside += 1
+        self._names.add(turn.name)
         held = self._held.get(id(turn.blocks), 0) if self._keeps(now_s) else 0
         cached = min(held, turn.num_prompt_tokens) // BLOCK_TOKENS * BLOCK_TOKENS
         finished = FinishedTurn(turn.name, cached, turn.num_prompt_tokens, turn.num_output_tokens)
@@ -59,7 +66,9 @@ class FakeBrain:
 
         def end() -> None:
             self._inside -= 1
-            self._held[id(turn.blocks)] = turn.num_prompt_tokens + turn.num_output_tokens - 1
+            self._names.discard(turn.name)
+            computed = turn.num_prompt_tokens + turn.num_output_tokens - 1
+            self._held[id(turn.blocks)] = max(computed, self._held.get(id(turn.blocks), 0))
             on_done(BrainTurn(finished, now_s, done_s, done_s))
 
         self._loop.at(done_s, end)

@@ -19,6 +19,7 @@ from server.core.residency import (
     ForecastTable,
     LedgerSnapshot,
     PrefixOutcome,
+    RefreshedPrefix,
     TurnFootprint,
     WindowSums,
 )
@@ -320,3 +321,55 @@ def test_nobody_waits_for_ever(num_turns: int, beyond: int) -> None:
         inside.pop()
 
     assert policy.decide(view(inside, 1)).num_admit == 1
+
+
+def test_prefixes_are_kept_warm_once_they_need_most_of_the_room() -> None:
+    ledger = view([]).ledger
+
+    assert WorkingSetAdmission().refresh_limit_blocks(ledger) == int(0.95 * 3629)
+    off = WorkingSetAdmission(WorkingSetSettings(refresh=False))
+    assert off.refresh_limit_blocks(ledger) is None
+    silent = view([], pool_blocks=None, measured_pool_blocks=None, block_tokens=None).ledger
+    assert WorkingSetAdmission().refresh_limit_blocks(silent) is None
+
+
+def test_what_a_turn_needed_below_the_limit_of_refreshes_is_no_surprise() -> None:
+    def inside(refresh_limit_blocks: int | None) -> int:
+        policy = WorkingSetAdmission()
+        for n in range(200):
+            refreshed = replace(
+                turn(900.0 + 0.5 * n, 1300), refresh_limit_blocks=refresh_limit_blocks
+            )
+            policy.on_turn(refreshed)
+        return admitted(policy, [])
+
+    assert inside(3400) > inside(None) + 4
+
+
+def test_the_door_stays_closed_for_a_while_after_a_refresh_that_came_too_late() -> None:
+    policy = WorkingSetAdmission()
+    policy.on_refresh(RefreshedPrefix("a", 3500, False, 990.0))
+
+    assert policy.decide(view(grown(3), now_s=1000.0)).reason == (
+        "working set: a prefix of 3 episodes inside was lost just now"
+    )
+    assert policy.decide(view(grown(3), now_s=1010.0)).num_admit > 0
+
+
+def test_the_youngest_are_parked_while_the_living_fill_the_room() -> None:
+    policy = WorkingSetAdmission()
+    inside = [active("old", 20), active("middle", 10), active("young", 2), active("new", 0)]
+
+    full = view(inside, working_set_blocks=3700)
+    holds_s = {e.episode_id: policy.turn_hold_s(e.episode_id, full) for e in inside}
+    assert {name for name, hold_s in holds_s.items() if hold_s > 0} == {"young", "new"}
+    roomy = view(inside, working_set_blocks=3600)
+    assert {policy.turn_hold_s(e.episode_id, roomy) for e in inside} == {0.0}
+
+
+def test_nobody_is_parked_alone_or_at_an_engine_that_tells_no_pool() -> None:
+    policy = WorkingSetAdmission()
+
+    assert policy.turn_hold_s("only", view([active("only", 3)], working_set_blocks=5000)) == 0.0
+    silent = view([active("a", 3), active("b", 2)], pool_blocks=None, measured_pool_blocks=None)
+    assert policy.turn_hold_s("b", silent) == 0.0

@@ -34,6 +34,12 @@ class BruteForce:
         self.running.add(name)
         return distance
 
+    def refresh(self, name: str) -> None:
+        if name in self.begun:
+            self.clock += 1
+            self.begun[name] = self.clock
+            self.touched |= dict.fromkeys(self.blocks[name], self.clock)
+
     def end(self, name: str, blocks: int, left: int) -> None:
         self.clock += 1
         self.running.discard(name)
@@ -53,7 +59,9 @@ class BruteForce:
 
 actions = st.lists(
     st.tuples(
-        st.sampled_from("abcdef"), st.sampled_from(["turn", "turn", "end"]), st.integers(0, 8)
+        st.sampled_from("abcdef"),
+        st.sampled_from(["turn", "turn", "end", "refresh"]),
+        st.integers(0, 8),
     ),
     max_size=80,
 )
@@ -73,6 +81,11 @@ def test_distances_are_those_of_a_table_of_all_blocks(
                 fast.forget(name)
                 slow.forget(name)
                 sizes.pop(name, None)
+        elif action == "refresh":
+            if fast.needed_blocks().get(name) is not None:
+                fast.begin_refresh(name)
+                fast.end_refresh(name, True)
+            slow.refresh(name)
         elif name in running:
             running.discard(name)
             sizes[name] = sizes.get(name, 0) + number
@@ -146,3 +159,60 @@ def test_memory_follows_the_living_and_not_the_turns() -> None:
 
     assert len(distances) <= 20
     assert distances.num_left <= 256
+
+
+def test_a_refresh_makes_a_prefix_as_young_as_a_turn_would() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    take_turn(distances, "b", 7)
+    assert distances.needed_blocks() == {"a": 17, "b": 7}
+
+    distances.begin_refresh("a")
+    assert distances.needed_blocks() == {"b": 7}
+    distances.end_refresh("a", True)
+
+    assert distances.needed_blocks() == {"a": 10, "b": 17}
+    assert distances.begin_turn("a") == 0
+
+
+def test_a_refresh_that_touched_nothing_changes_nothing() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    take_turn(distances, "b", 7)
+    distances.begin_refresh("a")
+    distances.end_refresh("a", None)
+
+    assert distances.begin_turn("a") == 7
+
+
+def test_a_prefix_that_a_refresh_had_to_compute_anew_leaves_its_old_copy_behind() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    take_turn(distances, "b", 7)
+    distances.begin_refresh("b")
+    distances.end_refresh("b", False)
+
+    assert distances.begin_turn("a") == 7 + 7
+
+
+def test_what_a_refresh_touched_stays_touched_when_its_episode_ends() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "b", 7)
+    take_turn(distances, "a", 10)
+    distances.begin_refresh("b")
+    distances.end_refresh("b", True)
+    distances.forget("b")
+
+    assert distances.begin_turn("a") == 7
+
+
+def test_a_turn_that_begins_during_a_refresh_counts_as_the_later_touch() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    distances.begin_refresh("a")
+    take_turn(distances, "b", 7)
+    distances.begin_turn("a")
+    distances.end_refresh("a", True)
+    distances.end_turn("a", 12)
+
+    assert distances.begin_turn("a") == 0
