@@ -23,7 +23,11 @@ def cache_lines(brain: fleet_pb2.BrainStatus) -> list[str]:
     """Prefix hits, working set, engine and alerts. What is unknown is left out or said to be."""
     lines = []
     if brain.HasField("prefix"):
-        lines += [_prefix_line(brain.prefix), *_working_set_lines(brain.prefix)]
+        lines += [
+            _prefix_line(brain.prefix),
+            *_working_set_lines(brain.prefix),
+            *_refresh_lines(brain.prefix),
+        ]
     if brain.HasField("load"):
         lines += _engine_lines(brain.load)
     for alert in brain.alerts:
@@ -70,6 +74,12 @@ def _working_set_lines(prefix: fleet_pb2.PrefixStatus) -> list[str]:
             f"{prefix.reuse_distance_blocks_p90:,.0f} at 90%"
         )
     return ["  " + "".join(words)]
+
+
+def _refresh_lines(prefix: fleet_pb2.PrefixStatus) -> list[str]:
+    lost = prefix.refreshes_lost_total
+    total = prefix.refreshes_found_total + lost
+    return [f"  refreshed: {total:,} prefixes so far, {lost:,} of them too late"] if total else []
 
 
 def _engine_lines(load: fleet_pb2.EngineLoad) -> list[str]:

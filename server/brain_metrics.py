@@ -66,6 +66,14 @@ def prefix_metrics(report: FleetReport) -> Iterator[Metric]:
     for outcome in PrefixOutcome:
         turns.add_metric([outcome.value], totals.turns.get(outcome, 0))
     yield turns
+    refreshes = CounterMetricFamily(
+        "robot_prefix_refreshes",
+        "Prefixes of idle episodes that the engine touched, by what it had of them",
+        labels=["outcome"],
+    )
+    refreshes.add_metric(["found"], totals.refreshes_found)
+    refreshes.add_metric(["lost"], totals.refreshes_lost)
+    yield refreshes
     for name, tokens in (
         ("cached", totals.cached_tokens),
         ("computed", totals.computed_tokens),

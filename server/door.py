@@ -15,6 +15,7 @@ from server.core.leases import LeaseTable
 from server.core.registry import EpisodeRegistry
 from server.core.residency import EngineGauges, PrefixOutcome
 from server.rpc.hub import EpisodeHub
+from server.rpc.refresh_driver import nothing_to_refresh
 from server.sections.admission import AdmissionSection
 
 
@@ -51,6 +52,7 @@ def build_hub(
         max_context_tokens=lambda: brain.info.max_context_tokens if brain else None,
         engine_gauges=lambda: engine_gauges(admission, brain),
         brain_problem=lambda: brain.problem if brain else "",
+        refresh=brain.refresh if brain else nothing_to_refresh,
         on_turn=on_turn,
     )
 
@@ -84,4 +86,5 @@ def engine_gauges(section: AdmissionSection, brain: BrainEngine | None) -> Engin
         requests_running=load.requests_running if load else None,
         requests_waiting=load.requests_waiting if load else None,
         snapshot_interval_tokens=interval_tokens,
+        can_refresh=brain is not None and brain.is_ready and brain.info.can_refresh,
     )

@@ -24,7 +24,7 @@ def brain_status(
         aborted_turns_total=totals.aborted,
         ready=engine.is_ready,
         problem=engine.problem,
-        prefix=_prefix(snapshot),
+        prefix=_prefix(engine, snapshot),
         load=_load(engine, report.engine),
         alerts=[
             fleet_pb2.Alert(
@@ -38,8 +38,9 @@ def brain_status(
     )
 
 
-def _prefix(snapshot: LedgerSnapshot) -> fleet_pb2.PrefixStatus:
-    window = snapshot.window
+def _prefix(engine: BrainEngine, snapshot: LedgerSnapshot) -> fleet_pb2.PrefixStatus:
+    window, totals = snapshot.window, snapshot.totals
+    can_refresh = engine.info.can_refresh
     return fleet_pb2.PrefixStatus(
         window_s=snapshot.window_s,
         turns_in_window=window.num_counted,
@@ -55,6 +56,8 @@ def _prefix(snapshot: LedgerSnapshot) -> fleet_pb2.PrefixStatus:
         forecast_blocks=snapshot.forecast_blocks,
         learned_capacity_blocks=snapshot.survived_blocks,
         mean_context_tokens=snapshot.mean_context_tokens,
+        refreshes_found_total=totals.refreshes_found if can_refresh else None,
+        refreshes_lost_total=totals.refreshes_lost if can_refresh else None,
     )
 
 

@@ -7,7 +7,7 @@ expiry and admission; every change that may free or take a place is followed by 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from robot_sdk.api.v1 import common_pb2, episode_pb2
@@ -41,6 +41,7 @@ from server.core.turns import TurnLog
 from server.rpc.alert_log import AlertLog
 from server.rpc.calls import ActiveCall
 from server.rpc.mailbox import Mailbox
+from server.rpc.refresh_driver import RefreshDriver, nothing_to_refresh
 from server.rpc.robot_report import RobotReport
 
 _log = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ class EpisodeHub:
             because an engine may know it only once it has loaded. None: no limit, or unknown.
         engine_gauges: What the brain's engine last said of itself; asked at every step.
         brain_problem: Why the brain can take no turn now, empty if it can; asked at every step.
+        refresh: Asks the brain's engine to touch the prefix of an episode; see BrainEngine.refresh.
         on_turn: Told of every committed turn: what it found of its prefix, and its time in the
             server, seconds.
     """
@@ -108,6 +110,7 @@ class EpisodeHub:
         max_context_tokens: Callable[[], int | None] = lambda: None,
         engine_gauges: Callable[[], EngineGauges] = lambda: SILENT_ENGINE,
         brain_problem: Callable[[], str] = lambda: "",
+        refresh: Callable[[str], Awaitable[bool | None]] = nothing_to_refresh,
         on_turn: Callable[[PrefixOutcome, float], None] = lambda _outcome, _latency_s: None,
     ) -> None:
         self.registry = registry
@@ -120,6 +123,7 @@ class EpisodeHub:
         self._engine_gauges = engine_gauges
         self._brain_problem = brain_problem
         self._on_turn = on_turn
+        self._refreshes = RefreshDriver(registry, refresh, clock)
         self._live: dict[str, LiveEpisode] = {}
         self._alert_log = AlertLog()
         # When the last step was; None: no ticker runs.
@@ -137,10 +141,15 @@ class EpisodeHub:
         self._stepped_s = self._clock.now_s()
         while True:
             await pause(self._settings.tick_s)
-            try:
-                self.step()
-            except Exception:
-                _log.exception("a step of the episode hub failed")
+            self.tick()
+
+    def tick(self) -> None:
+        """What the ticker does each time."""
+        try:
+            self.step()
+        except Exception:
+            _log.exception("a step of the episode hub failed")
+        self._refreshes.tick()
 
     def step(self) -> None:
         """Do what is due now."""
@@ -354,6 +363,7 @@ class EpisodeHub:
 
     def end_all(self) -> None:
         """The process is about to stop."""
+        self._refreshes.stop()
         now_s = self._clock.now_s()
         for live in self:
             lease = self.registry.end(live.episode_id, EndCause.SHUTDOWN, now_s)

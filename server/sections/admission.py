@@ -105,6 +105,11 @@ class AdmissionSection:
     working_set_slow_start_episodes: int = setting(
         8, "With working-set: episodes inside at once while no conversation is known.", minimum=1
     )
+    working_set_refresh: bool = setting(
+        True,
+        "With working-set: have the engine touch the prefix of an idle episode that would be "
+        "dropped soon. Only a hosted vLLM can.",
+    )
 
     def policy_settings(self) -> dict[str, Any]:
         """What the chosen policy is built from: the settings that carry its name, and the cap."""

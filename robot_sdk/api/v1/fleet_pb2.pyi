@@ -115,7 +115,7 @@ class BrainStatus(_message.Message):
     def __init__(self, engine: _Optional[str] = ..., model: _Optional[str] = ..., running_turns: _Optional[int] = ..., waiting_turns: _Optional[int] = ..., committed_turns_total: _Optional[int] = ..., replayed_turns_total: _Optional[int] = ..., aborted_turns_total: _Optional[int] = ..., ready: bool = ..., prefix: _Optional[_Union[PrefixStatus, _Mapping]] = ..., load: _Optional[_Union[EngineLoad, _Mapping]] = ..., alerts: _Optional[_Iterable[_Union[Alert, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class PrefixStatus(_message.Message):
-    __slots__ = ("window_s", "turns_in_window", "full_prefix_hit", "computed_per_generated", "baseline_computed_per_generated", "computed_tokens_per_min", "generated_tokens_per_min", "reuse_distance_blocks_p50", "reuse_distance_blocks_p90", "working_set_tokens", "working_set_blocks", "forecast_blocks", "learned_capacity_blocks", "mean_context_tokens")
+    __slots__ = ("window_s", "turns_in_window", "full_prefix_hit", "computed_per_generated", "baseline_computed_per_generated", "computed_tokens_per_min", "generated_tokens_per_min", "reuse_distance_blocks_p50", "reuse_distance_blocks_p90", "working_set_tokens", "working_set_blocks", "forecast_blocks", "learned_capacity_blocks", "mean_context_tokens", "refreshes_found_total", "refreshes_lost_total")
     WINDOW_S_FIELD_NUMBER: _ClassVar[int]
     TURNS_IN_WINDOW_FIELD_NUMBER: _ClassVar[int]
     FULL_PREFIX_HIT_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +130,8 @@ class PrefixStatus(_message.Message):
     FORECAST_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     LEARNED_CAPACITY_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     MEAN_CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    REFRESHES_FOUND_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    REFRESHES_LOST_TOTAL_FIELD_NUMBER: _ClassVar[int]
     window_s: float
     turns_in_window: int
     full_prefix_hit: float
@@ -144,7 +146,9 @@ class PrefixStatus(_message.Message):
     forecast_blocks: int
     learned_capacity_blocks: int
     mean_context_tokens: float
-    def __init__(self, window_s: _Optional[float] = ..., turns_in_window: _Optional[int] = ..., full_prefix_hit: _Optional[float] = ..., computed_per_generated: _Optional[float] = ..., baseline_computed_per_generated: _Optional[float] = ..., computed_tokens_per_min: _Optional[float] = ..., generated_tokens_per_min: _Optional[float] = ..., reuse_distance_blocks_p50: _Optional[float] = ..., reuse_distance_blocks_p90: _Optional[float] = ..., working_set_tokens: _Optional[int] = ..., working_set_blocks: _Optional[int] = ..., forecast_blocks: _Optional[int] = ..., learned_capacity_blocks: _Optional[int] = ..., mean_context_tokens: _Optional[float] = ...) -> None: ...
+    refreshes_found_total: int
+    refreshes_lost_total: int
+    def __init__(self, window_s: _Optional[float] = ..., turns_in_window: _Optional[int] = ..., full_prefix_hit: _Optional[float] = ..., computed_per_generated: _Optional[float] = ..., baseline_computed_per_generated: _Optional[float] = ..., computed_tokens_per_min: _Optional[float] = ..., generated_tokens_per_min: _Optional[float] = ..., reuse_distance_blocks_p50: _Optional[float] = ..., reuse_distance_blocks_p90: _Optional[float] = ..., working_set_tokens: _Optional[int] = ..., working_set_blocks: _Optional[int] = ..., forecast_blocks: _Optional[int] = ..., learned_capacity_blocks: _Optional[int] = ..., mean_context_tokens: _Optional[float] = ..., refreshes_found_total: _Optional[int] = ..., refreshes_lost_total: _Optional[int] = ...) -> None: ...
 
 class EngineLoad(_message.Message):
     __slots__ = ("pool_blocks", "block_tokens", "kv_cache_usage", "requests_running", "requests_waiting", "preemptions_total", "prompt_tokens_total", "cached_tokens_total", "generated_tokens_total", "max_context_tokens", "snapshot_interval_tokens")

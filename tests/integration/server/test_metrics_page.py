@@ -110,6 +110,24 @@ def test_unknown_values_are_no_zeros(page: Page) -> None:
     assert generated != generated
 
 
+def test_refreshes_are_counted_by_what_the_engine_had(page: Page) -> None:
+    ledger = page.registry.ledger
+    for name in ("a", "b", "c"):
+        ledger.begin_episode(name, "")
+        ledger.record_turn(name, TokenUsage(input_tokens=500, output_tokens=5), 0.0)
+    due = ledger.due_refreshes(0, 0.0)
+    assert len(due) == 2
+    for episode_id, found in zip(due, (True, False), strict=True):
+        ledger.end_refresh(episode_id, found, 0.0)
+    page.clock.advance(2.0)
+    page.hub.step()
+
+    series = page.series()
+
+    for outcome in ("found", "lost"):
+        assert series["robot_prefix_refreshes_total", frozenset({("outcome", outcome)})] == 1
+
+
 OBSERVE: dict[str, Callable[[PrometheusPage, float], None]] = {
     "robot_chunk_service_seconds": lambda page, value_s: page.observe_chunk("flow", value_s),
     "robot_turn_service_seconds": lambda page, value_s: page.observe_turn(

@@ -24,6 +24,8 @@ def test_every_known_figure_is_shown_with_its_unit() -> None:
                 forecast_blocks=4500,
                 learned_capacity_blocks=3584,
                 mean_context_tokens=95_000,
+                refreshes_found_total=1200,
+                refreshes_lost_total=3,
             ),
             load=fleet_pb2.EngineLoad(
                 pool_blocks=4270,
@@ -43,6 +45,7 @@ def test_every_known_figure_is_shown_with_its_unit() -> None:
         "4,000 generated",
         "  working set: 3,040,000 tokens, 3,900 blocks, 4,500 when grown; 3,584 seen to survive; "
         "mean context 95,000 tokens; reuse distance 3,900 blocks in the median, 4,100 at 90%",
+        "  refreshed: 1,203 prefixes so far, 3 of them too late",
         "  engine: pool 4,270 blocks of 784 tokens, 31% held by running requests, 3 running, "
         "9 waiting, 0 preempted so far",
         "  ALERT n, for 65 s: seen",
@@ -53,7 +56,9 @@ def test_every_known_figure_is_shown_with_its_unit() -> None:
 def test_what_is_unknown_is_not_shown_as_zero() -> None:
     lines = cache_lines(
         fleet_pb2.BrainStatus(
-            prefix=fleet_pb2.PrefixStatus(window_s=120, working_set_tokens=500),
+            prefix=fleet_pb2.PrefixStatus(
+                window_s=120, working_set_tokens=500, refreshes_found_total=0
+            ),
             load=fleet_pb2.EngineLoad(requests_running=2),
         )
     )

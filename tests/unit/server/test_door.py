@@ -50,6 +50,9 @@ def test_settings_reach_the_policy() -> None:
     working_set: Any = built_from(section(policy="working-set", working_set_pool_share=0.5))
     assert working_set._settings.pool_share == 0.5
 
+    cold: Any = built_from(section(policy="working-set", working_set_refresh=False))
+    assert (working_set._settings.refresh, cold._settings.refresh) == (True, False)
+
 
 @pytest.mark.parametrize("weight", [0, -1, True, "two", float("inf"), float("nan")])
 def test_a_weight_that_is_no_share_is_named(weight: object) -> None:
@@ -61,6 +64,7 @@ def test_the_configured_pool_comes_before_the_engine_s() -> None:
     brain: Any = SimpleNamespace(
         info=EngineInfo("e", "m", pool_blocks=100, block_tokens=16, snapshot_interval_tokens=0),
         load=EngineLoad(kv_cache_usage=0.5, requests_running=3),
+        is_ready=True,
     )
 
     assert engine_gauges(section(), brain) == EngineGauges(100, 16, 0.5, 3, None, 0)
@@ -68,8 +72,20 @@ def test_the_configured_pool_comes_before_the_engine_s() -> None:
     assert engine_gauges(section(snapshot_interval_tokens=32), brain).snapshot_interval_tokens == 32
     assert engine_gauges(section(block_tokens=128), None) == EngineGauges(block_tokens=128)
 
-    silent: Any = SimpleNamespace(info=EngineInfo("e", "m"), load=None)
+    silent: Any = SimpleNamespace(info=EngineInfo("e", "m"), load=None, is_ready=True)
     assert engine_gauges(section(snapshot_interval_tokens=0), silent).snapshot_interval_tokens == 0
+
+
+@pytest.mark.parametrize("can_refresh", [True, False])
+def test_prefixes_are_refreshed_by_an_engine_that_can_while_it_is_ready(can_refresh: bool) -> None:
+    brain: Any = SimpleNamespace(
+        info=EngineInfo("e", "m", can_refresh=can_refresh), load=None, is_ready=True
+    )
+    assert engine_gauges(section(), brain).can_refresh is can_refresh
+
+    brain.is_ready = False
+    assert not engine_gauges(section(), brain).can_refresh
+    assert not engine_gauges(section(), None).can_refresh
 
 
 def test_the_documented_sections_load_back() -> None:

@@ -19,7 +19,7 @@ from server.config import EpisodesSection
 from server.core.admission import FleetView, StaticCapAdmission
 from server.core.leases import Attachment, EpisodeInfo, LeaseTable, Reference
 from server.core.registry import EpisodeRegistry
-from server.core.residency import EngineGauges, PrefixOutcome
+from server.core.residency import EngineGauges, LedgerSnapshot, PrefixOutcome
 from server.rpc.hub import EpisodeHub, LiveEpisode, TurnRecord
 from server.rpc.mailbox import Mailbox
 
@@ -30,11 +30,17 @@ USAGE = TokenUsage(input_tokens=1000, cached_tokens=0, output_tokens=20, new_tok
 class Setup:
     """A hub with one slot; notes what its callbacks are told."""
 
-    def __init__(self, policy: StaticCapAdmission | None = None, **fields: Any) -> None:
+    def __init__(
+        self,
+        policy: StaticCapAdmission | None = None,
+        can_refresh: bool = False,
+        **fields: Any,
+    ) -> None:
         ids = (f"id-{n}" for n in itertools.count())
         self.clock = VirtualClock()
         self.ended: list[str] = []
         self.turns: list[tuple[PrefixOutcome, float]] = []
+        self.refreshed: list[str] = []
         self.registry = EpisodeRegistry(
             LeaseTable(10.0, "boot", lambda: next(ids)), policy or StaticCapAdmission(1), **fields
         )
@@ -46,9 +52,16 @@ class Setup:
             no_telemetry(),
             on_episode_end=self.ended.append,
             max_context_tokens=lambda: 8192,
-            engine_gauges=lambda: EngineGauges(pool_blocks=100, block_tokens=16),
+            engine_gauges=lambda: EngineGauges(
+                pool_blocks=100, block_tokens=16, can_refresh=can_refresh
+            ),
+            refresh=self.refresh,
             on_turn=lambda outcome, latency_s: self.turns.append((outcome, latency_s)),
         )
+
+    async def refresh(self, episode_id: str) -> bool:
+        self.refreshed.append(episode_id)
+        return True
 
     def open(self, name: str, uses_brain: bool = True) -> tuple[LiveEpisode, Attachment, Mailbox]:
         info = EpisodeInfo(name, robot_id=name, uses_brain=uses_brain, control_hz=20.0)
@@ -200,6 +213,33 @@ def test_slack_comes_from_the_last_heartbeat_and_its_age() -> None:
     setup.clock.advance(1.0)
 
     assert setup.hub.slack_s(live) == 2.0
+
+
+class Keeping(StaticCapAdmission):
+    """Wants every prefix touched that others have been in the way of."""
+
+    def refresh_limit_blocks(self, ledger: LedgerSnapshot) -> int:
+        return 0
+
+
+def test_a_tick_has_prefixes_touched_and_the_ledger_told() -> None:
+    setup = Setup(Keeping(2), can_refresh=True)
+    (waiting, *_), (other, *_) = setup.open("waiting"), setup.open("other")
+
+    async def scenario() -> None:
+        setup.hub.tick()
+        for live in (waiting, other):
+            await setup.hub.hold_turn(live)
+            setup.hub.turn_committed(live, record(), 0.0, latency_s=0.1)
+        setup.clock.advance(1.0)
+        setup.hub.tick()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+
+    assert waiting.episode_id in setup.refreshed
+    assert setup.registry.ledger.totals.refreshes_found == len(setup.refreshed)
 
 
 class Parking(StaticCapAdmission):
