@@ -11,6 +11,8 @@ try:
     from sim.cli import demo, fit_cost, pacing, paper, replay, run, workload
 except ModuleNotFoundError as missing:
     sys.exit(f'error: {missing.name} is not installed; run: pip install -e ".[sim,server]"')
+except KeyboardInterrupt:  # loading takes seconds, too
+    sys.exit(130)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

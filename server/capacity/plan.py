@@ -39,6 +39,7 @@ DEFAULT_STEP_TOKENS = 8192
 STUDY_TURN_CYCLE_S = 9.4
 #: Rows in a chunk of pi0.5 on LIBERO.
 DEFAULT_HORIZON = 10
+DEFAULT_EXECUTED_STEPS = 5
 DEFAULT_PORT = 50051
 _TIMEOUT_S = 5.0
 
@@ -72,7 +73,11 @@ def _check_partners(args: argparse.Namespace) -> None:
         ("--latency-table", args.latency_table, "--deadline-hz", args.deadline_hz),
         ("--gpus", args.gpus, "--deadline-hz", args.deadline_hz),
         ("--policy-share", args.policy_share, "--deadline-hz", args.deadline_hz),
+        ("--executed-steps", args.executed_steps, "--deadline-hz", args.deadline_hz),
+        ("--horizon", args.horizon, "--deadline-hz", args.deadline_hz),
         ("--policy", args.policy, "--from-server", args.from_server),
+        ("--token-file", args.token_file, "--from-server", args.from_server),
+        ("--ca-file", args.ca_file, "--from-server", args.from_server),
     )
     for option, value, partner, partner_value in needs:
         if value is not None and partner_value is None:
@@ -218,8 +223,10 @@ def _action(args: argparse.Namespace, measured: Measured | None) -> ActionInputs
         control_hz=args.deadline_hz,
         table=table,
         table_source=source,
-        executed_steps=args.executed_steps,
-        horizon=args.horizon,
+        executed_steps=(
+            DEFAULT_EXECUTED_STEPS if args.executed_steps is None else args.executed_steps
+        ),
+        horizon=DEFAULT_HORIZON if args.horizon is None else args.horizon,
         num_gpus=num_gpus,
         policy_share=1.0 if args.policy_share is None else args.policy_share,
     )
@@ -228,7 +235,7 @@ def _action(args: argparse.Namespace, measured: Measured | None) -> ActionInputs
 def _read_table(path: Path) -> LatencyTable:
     try:
         return LatencyTable.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"not a latency table: {error}",
             field="--latency-table",
@@ -318,8 +325,18 @@ def _parser() -> argparse.ArgumentParser:
         help="part of its time in which a robot inside runs its policy: with fewer than all at "
         "once, more share the tier (default: 1, all at once; the study's robots: 0.02)",
     )
-    action.add_argument("--executed-steps", type=_count, default=5, metavar="N")
-    action.add_argument("--horizon", type=_count, default=DEFAULT_HORIZON, metavar="N")
+    action.add_argument(
+        "--executed-steps",
+        type=_count,
+        metavar="N",
+        help=f"rows of a chunk that are executed (default: {DEFAULT_EXECUTED_STEPS})",
+    )
+    action.add_argument(
+        "--horizon",
+        type=_count,
+        metavar="N",
+        help=f"rows of a chunk (default: {DEFAULT_HORIZON})",
+    )
     measured = parser.add_argument_group("a running server")
     measured.add_argument(
         "--from-server",

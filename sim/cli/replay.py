@@ -66,7 +66,7 @@ def _run(args: argparse.Namespace) -> int:
         complain(error)
         return 1
     except KeyboardInterrupt:
-        print("interrupted before anything had run", file=sys.stderr)
+        print("interrupted: no run had begun", file=sys.stderr)
         return 130
     try:
         results.extend(runs)
@@ -85,5 +85,6 @@ def _run(args: argparse.Namespace) -> int:
         show(results, f"vLLM {version}, {minutes:g} virtual minutes, robots' view", written)
         code = code or int(not is_written)
     if code == 130:
-        print("interrupted: runs marked * are partial", file=sys.stderr)
+        what = "runs marked * are partial" if results else "no run had begun"
+        print(f"interrupted: {what}", file=sys.stderr)
     return code

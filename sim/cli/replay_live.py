@@ -169,7 +169,8 @@ def _run(args: argparse.Namespace) -> int:
     if runs and runs[-1].ended_by is not None:
         print(f"error: the run ended before its time: {runs[-1].ended_by}", file=sys.stderr)
     if code == 130:
-        print("interrupted: runs marked * are partial", file=sys.stderr)
+        what = "runs marked * are partial" if runs else "no robot had begun"
+        print(f"interrupted: {what}", file=sys.stderr)
     return code
 
 

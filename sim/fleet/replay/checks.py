@@ -13,6 +13,7 @@ from sim.fleet.workload.trace import EpisodeTrace
 
 MOST_ROBOTS = 1000
 MOST_EPISODES = 10_000
+MOST_BLOCKS = 1_000_000
 MOST_SEED = 2**32 - 1
 LONGEST_S = 7 * 86_400.0
 _LEAST_DURATION_S = 1.0
@@ -53,6 +54,14 @@ def engine_settings(choice: EngineChoice) -> EngineSettings:
     Raises:
         InvalidArgumentError: A value is out of range.
     """
+    if choice.pool_blocks > MOST_BLOCKS:
+        raise InvalidArgumentError(
+            "out of range",
+            field="pool blocks",
+            value=choice.pool_blocks,
+            allowed=(f"2 to {MOST_BLOCKS}",),
+            hint="vLLM makes an object of each block",
+        )
     pool = KvPool(choice.pool_blocks, choice.block_tokens, choice.num_state_groups)
     # The study's version has no such setting and keeps every snapshot.
     retention = None if choice.version == "study" else choice.retention_tokens

@@ -22,6 +22,16 @@ from server.capacity.cliff.sweep import Sweep, run_sweeps
         ("--engine", "study", "--sessions", "1-100000"),
         ("--engine", "study", "--sessions", "many"),
         ("--engine", "study", "--rounds", "0"),
+        ("--engine", "study", "--pool-blocks", "1"),
+        ("--engine", "study", "--pool-blocks", "1000000000"),
+        ("--engine", "study", "--quick"),
+        ("--engine", "study", "--out", "/proc/none"),
+        ("--engine", "study", "--out", __file__),
+        ("--engine", "tiny", "--out", "/proc/none"),
+        ("--engine", "tiny", "--sessions", "2-3"),
+        ("--engine", "tiny", "--pool-blocks", "100"),
+        ("--engine", "tiny", "--rounds", "3"),
+        ("--engine", "tiny", "--study-engine", "nowhere"),
     ],
 )
 def test_arguments_that_cannot_be_are_refused(capsys, arguments):
@@ -30,7 +40,10 @@ def test_arguments_that_cannot_be_are_refused(capsys, arguments):
     except SystemExit as usage:  # argparse
         code = usage.code
     assert code == 2
-    assert "error:" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "error:" in error.splitlines()[-1]
+    assert "starting" not in error
+    assert "runs" not in error
 
 
 def test_a_folder_without_the_study_s_vllm_ends_the_command_with_the_reason(tmp_path, capfd):

@@ -214,6 +214,9 @@ def test_a_figure_that_cannot_be_is_refused_by_name(capsys, option, value):
         ("--state-groups=-1",),
         ("--step-tokens", "100"),
         ("--turn-seconds", "0"),
+        ("--executed-steps", "3"),
+        ("--horizon", "20"),
+        ("--token-file", "nowhere"),
     ],
 )
 def test_other_figures_are_checked_too(capsys, arguments):
@@ -247,7 +250,11 @@ def test_what_is_missing_is_named(capsys, missing):
     assert missing in refused(capsys, *(part for pair in given.items() for part in pair))
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": "robot-latency-table/1"}', "\xff"])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[]", '{"format": "robot-latency-table/1"}', "\xff", "[" * 100_000, "9" * 5000],
+    ids=lambda content: content[:10],
+)
 def test_a_latency_table_that_is_none_is_refused_with_its_path(tmp_path: Path, capsys, content):
     path = tmp_path / "table.json"
     path.write_bytes(content.encode("latin-1"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,10 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "file" / "result.json"):
         with pytest.raises(InvalidArgumentError, match=r"--json.*cannot be written"):
             check_result_path(path, "--json")
+
+
+def test_a_pipe_that_nobody_reads_from_yet_does_not_hold_up(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_result_path(pipe, "--json")
+    assert pipe.is_fifo()

@@ -41,7 +41,9 @@ GOOD = ReplaySettings.sustained(8)
         ({"admission": AdmissionChoice(told_pool_share=0.0)}, "told_pool_share"),
         ({"workload": WorkloadChoice(order="sorted")}, "order"),  # type: ignore[arg-type]
         ({"workload": WorkloadChoice(gap="none")}, "gap"),  # type: ignore[arg-type]
+        ({"duration_s": 10**400}, "duration_s"),
         ({"engine": EngineChoice(pool_blocks=0)}, "pool blocks"),
+        ({"engine": EngineChoice(pool_blocks=1_000_000_000)}, "pool blocks"),
         ({"engine": EngineChoice(step_tokens=100)}, "step tokens"),
         ({"engine": EngineChoice(retention_tokens=100)}, "retention tokens"),
         ({"action": ActionChoice(num_gpus=0)}, "action GPUs"),
