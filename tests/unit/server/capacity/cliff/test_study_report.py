@@ -53,13 +53,26 @@ def test_json_has_a_row_for_every_published_point_and_engine():
 
 def test_every_difference_has_its_reason_with_the_sweep_s_figures():
     text = " ".join(reasons([variant(29), variant(28, is_study_version=True)]))
-    for word in ("align", "prefix_cache_retention_interval", "8.31 against 8.00", "6 of 7"):
+    for word in (
+        "align",
+        "prefix_cache_retention_interval",
+        "8.31 against 8.00",
+        "6 of 7",
+        "29 sessions",
+    ):
         assert word in text
 
 
-def test_without_the_study_s_version_nothing_is_said_of_it():
-    text = " ".join(reasons([variant(29)]))
-    assert "keeps one session more" not in text
+@pytest.mark.parametrize(
+    "compared",
+    [
+        [variant(29)],
+        [variant(28), variant(28, is_study_version=True)],
+        [variant(29, retention_tokens=0), variant(28, is_study_version=True)],
+    ],
+)
+def test_nothing_is_explained_that_the_sweep_does_not_show(compared):
+    assert "freed blocks without a hash" not in " ".join(reasons(compared))
 
 
 @pytest.mark.parametrize(("folder", "count"), [(None, 5), ("engine", 8)])
