@@ -7,8 +7,10 @@ import json
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from robot_sdk.client import connect
+from robot_sdk.errors import InvalidArgumentError
 from sim.closed_loop.chunk_load import ChunkLoad
 from sim.closed_loop.delays import EpisodeDelays
 from sim.closed_loop.episode import ClosedLoopRecord, run_closed_loop
@@ -96,6 +98,7 @@ def run_batch(batch: TaskBatch) -> list[TrialRecord]:
     """Run what was not run before, in order.
 
     Raises:
+        InvalidArgumentError: The file holds something else than kept episodes.
         RobotSdkError: The server was lost; what ended before is kept.
     """
     store = _Store(Path(batch.kept) if batch.kept else None)
@@ -122,23 +125,34 @@ def run_batch(batch: TaskBatch) -> list[TrialRecord]:
 
 
 class _Store:
-    """Lines of JSON; a last one that was cut off is dropped."""
+    """Lines of JSON; a last one that was cut off is dropped.
+
+    Records of other code may have other fields: only those that are asked for are looked into.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._known: dict[str, ClosedLoopRecord] = {}
+        self._known: dict[str, Any] = {}
         if path is None or not path.exists():
             return
         text = path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             path.write_text(whole, encoding="utf-8")
-        for line in whole.splitlines():
-            content = json.loads(line)
-            self._known[content["key"]] = ClosedLoopRecord(**content["record"])
+        for number, line in enumerate(whole.splitlines(), start=1):
+            try:
+                content = json.loads(line)
+                self._known[content["key"]] = content["record"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise InvalidArgumentError(
+                    f"line {number} is no kept episode: {error!r}",
+                    field="kept episodes",
+                    value=path,
+                    hint="remove the line, or the file",
+                ) from None
 
     def find(self, key: str) -> ClosedLoopRecord | None:
-        return self._known.get(key)
+        return ClosedLoopRecord(**self._known[key]) if key in self._known else None
 
     def add(self, key: str, condition: str, record: ClosedLoopRecord) -> None:
         if self._path is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from robot_sdk.errors import InvalidArgumentError
 from sim.closed_loop import batch
 from sim.closed_loop.batch import TaskBatch, Trial, run_batch
 from sim.closed_loop.chunk_load import ChunkLoad
@@ -108,6 +109,24 @@ def test_the_name_of_a_condition_makes_no_other_episode(world: World, tmp_path: 
     renamed = dataclasses.replace(TRIALS[1], condition="N20_again")
     assert run_batch(task(tmp_path, (renamed,)))[0].condition == "N20_again"
     assert world.ran == [0.0, 5.0]
+
+
+def test_episodes_of_other_code_with_other_fields_are_passed_over(
+    world: World, tmp_path: Path
+) -> None:
+    (tmp_path / "task3.jsonl").write_text('{"key": "old", "record": {"no_more": 1}}\n')
+    assert len(run_batch(task(tmp_path))) == 2
+    assert world.ran == [0.0, 5.0]
+
+
+@pytest.mark.parametrize("line", ["no JSON", "[]", '{"key": "a"}'])
+def test_a_file_of_something_else_is_named_with_its_line(
+    world: World, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "task3.jsonl").write_text(f"{line}\n")
+    with pytest.raises(InvalidArgumentError, match=r"line 1 .*task3\.jsonl"):
+        run_batch(task(tmp_path))
+    assert world.ran == []
 
 
 def test_nothing_is_kept_without_a_file(world: World, tmp_path: Path) -> None:
