@@ -25,6 +25,8 @@ NUM_ROBOTS = 48
 #: With these that is checked rather than believed: one run each of ours and of a good cap.
 CHECKED_ROBOTS = (32, 96)
 DURATION_S = 1800.0
+#: Of a run that shows only that the machinery works.
+QUICK_DURATION_S = 900.0
 #: By number of robots: how long a fleet runs until each robot has eight episodes behind it, at
 #: three quarters of the episodes a minute that the mix reaches.
 FAIR_ROBOTS = (32, 48, 96)
@@ -82,6 +84,7 @@ class Cell:
         policy: As a reader is told it: "static cap 24", "working-set".
         seeds: Of its runs. Cells that are compared share their first ones.
         is_check: It is run only to be set beside the same policy in the swept fleet.
+        duration_s: Virtual time of each run.
     """
 
     mix: Mix
@@ -90,6 +93,7 @@ class Cell:
     seeds: tuple[int, ...]
     num_robots: int = NUM_ROBOTS
     is_check: bool = False
+    duration_s: float = DURATION_S
 
     @property
     def row(self) -> str:
@@ -108,31 +112,30 @@ class Cell:
             self.num_robots,
             admission=self.admission,
             workload=self.mix.workload,
-            duration_s=DURATION_S,
+            duration_s=self.duration_s,
         )
         return tuple(Job(settings, seed) for seed in self.seeds)
 
 
-def cells(seeds: Sequence[int], *, is_full: bool, mixes: Sequence[Mix] = MIXES) -> list[Cell]:
+def cells(seeds: Sequence[int], *, is_full: bool) -> list[Cell]:
     """What is run: ours first, then caps, then the others.
 
     Args:
         seeds: Of the cells that decide; those that cannot win have the first `FEW_SEEDS` of them.
         is_full: All caps, all policies, all fleets; otherwise ours and the caps near the best.
-        mixes: Some of `MIXES`.
     """
     every, few = tuple(seeds), tuple(seeds)[:FEW_SEEDS]
     found = []
-    for mix in mixes:
+    for mix in MIXES:
         found += _ours(mix, every, NUM_ROBOTS)
         cooling = AdmissionChoice(OURS, {"refresh": False})
         found.append(Cell(mix, OURS_COOLING, cooling, few))
-    for mix in mixes:
+    for mix in MIXES:
         for cap in sorted((*mix.caps, *mix.outer_caps) if is_full else mix.caps):
             found.append(_capped(mix, cap, every if cap in mix.caps else few))
     if not is_full:
         return found
-    for mix in (mix for mix in mixes if mix in STEADY):
+    for mix in STEADY:
         for name in OTHERS:
             hold_s = PAUSE_S if name == "pause-resume" else 30.0
             found.append(Cell(mix, name, AdmissionChoice(name, max_turn_hold_s=hold_s), few))
@@ -144,6 +147,14 @@ def cells(seeds: Sequence[int], *, is_full: bool, mixes: Sequence[Mix] = MIXES) 
                 checked.append(Cell(mix, OURS, AdmissionChoice(OURS), every[:1], robots))
             found += [replace(cell, is_check=True) for cell in checked]
     return found
+
+
+def quick_cells(seeds: Sequence[int]) -> list[Cell]:
+    """The least that shows how the comparison is made: one mix, two caps, short runs."""
+    mix = STEADY[0]
+    few = tuple(seeds)
+    found = [*_ours(mix, few, NUM_ROBOTS), *(_capped(mix, cap, few) for cap in mix.caps[::2])]
+    return [replace(cell, duration_s=QUICK_DURATION_S) for cell in found]
 
 
 def fair_jobs(seed: int) -> dict[tuple[str, int], Job]:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from sim.paper import cases
 from sim.paper.case import Case
 
-#: As the study tells it: load, action tier, brain tier, remedies, both tiers; ours after them.
+#: As the study tells it: load, action tier, brain tier, remedies, both tiers; ours after them. Of
+#: the remedies those that replay the study's vLLM come first, so that each is loaded once.
 ORDER = (
     "workload",
     "three-clocks",
@@ -23,8 +24,8 @@ ORDER = (
     "finite-batch",
     "static-cap",
     "aimd",
-    "admission",
     "offload",
+    "admission",
     "envelope",
     "closed-loop",
     "mixed-rates",

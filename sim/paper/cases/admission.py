@@ -11,10 +11,8 @@ from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.runner import Job
 from sim.paper import admission_words
 from sim.paper.admission_cells import (
-    DURATION_S,
     FAIR_EPISODES,
     FEW_SEEDS,
-    MIXES,
     NUM_ROBOTS,
     OURS,
     OURS_COOLING,
@@ -23,6 +21,7 @@ from sim.paper.admission_cells import (
     Mix,
     cells,
     fair_jobs,
+    quick_cells,
 )
 from sim.paper.admission_sweep import Sweep, lowest_hit, mean_of
 from sim.paper.admission_words import Fair
@@ -57,9 +56,8 @@ _NOTES = (
 def run(workplace: Workplace) -> None:
     """Leaves admission.json, admission.md and a picture; of an interrupted sweep what it has."""
     seeds = workplace.seeds(1, 1)
-    is_full = len(seeds) >= _FULL_SEEDS
-    mixes = MIXES[:1] if workplace.quick else MIXES
-    sweep = Sweep(cells(seeds, is_full=is_full, mixes=mixes))
+    is_full = len(seeds) >= _FULL_SEEDS and not workplace.quick
+    sweep = Sweep(quick_cells(seeds) if workplace.quick else cells(seeds, is_full=is_full))
     fair: Fair = {}
     planned = plan(sweep.cells, fair_jobs(_FAIR_SEED) if is_full else {})
 
@@ -75,7 +73,7 @@ def run(workplace: Workplace) -> None:
             {"row": cell.row, "policy": cell.policy, "seeds": list(cell.seeds)}
             for cell in sweep.cells
         ],
-        "duration_s": DURATION_S,
+        "duration_s": sweep.cells[0].duration_s,
         "settings": planned[0][1].settings.to_json(),
     }
     try:
@@ -112,7 +110,7 @@ def _leave(
     text += [f"**{warning}**", ""] if warning else []
     text += [
         f"Made with `{workplace.command('admission')}`: pool of 4,270 blocks, "
-        f"{DURATION_S / 60:.0f} virtual minutes a run.",
+        f"{sweep.cells[0].duration_s / 60:.0f} virtual minutes a run.",
         "",
         *(line for note in _NOTES for line in (note, "")),
         *("## Goals", "", *admission_words.goals(rows), ""),
@@ -353,5 +351,5 @@ CASE = Case(
     "admission: ours against the best static cap of a sweep and against other policies",
     3.5,
     run,
-    quick_minutes=0.7,
+    quick_minutes=0.4,
 )
