@@ -8,6 +8,7 @@ allowed and a hint, so that a message can be acted on without reading the source
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 import grpc
@@ -62,13 +63,18 @@ class RobotSdkError(Exception):
         text = self.message
         if self.field and self.field not in text:
             text = f"{self.field}: {text}"
-        if self.value and self.value not in text:
+        if self.value and not _says(self.message, self.value):
             text += f" (got {self.value})"
         if self.allowed:
             text += f"; allowed: {', '.join(self.allowed)}"
         if self.hint:
             text += f"; {self.hint}"
         return text
+
+
+def _says(message: str, value: str) -> bool:
+    """Whether a message holds a value already, as a whole: 0 is not in "10 s"."""
+    return re.search(rf"(?<![\w.+-]){re.escape(value)}(?!\w|\.\w)", message) is not None
 
 
 class RetryableError(RobotSdkError):

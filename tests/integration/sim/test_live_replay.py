@@ -178,7 +178,10 @@ def test_a_trace_that_does_not_fit_the_servers_model_is_refused_before_the_run(
     assert status_of(roomy) == (0, 0)
 
 
-def test_ctrl_c_ends_all_episodes_and_keeps_a_partial_result(roomy: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_episodes_and_keeps_a_partial_result(
+    roomy: Server, tmp_path: Path, stop: signal.Signals
+) -> None:
     file, mix = tmp_path / "run.json", tmp_path / "mix.jsonl"
     write_traces(mix, [TRACE])
     # Whoever runs the tests in the background may have them ignore the signal.
@@ -197,7 +200,9 @@ def test_ctrl_c_ends_all_episodes_and_keeps_a_partial_result(roomy: Server, tmp_
     signal.signal(signal.SIGINT, before)
     try:
         wait_until(lambda: status_of(roomy) == (3, 2))
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, stop)
+        if stop == signal.SIGTERM:
+            os.kill(process.pid, stop)  # some who stop programs send it twice
         _, errors = process.communicate(timeout=30)
     finally:
         if process.poll() is None:

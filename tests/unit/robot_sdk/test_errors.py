@@ -51,6 +51,26 @@ def test_the_message_names_field_value_allowed_and_hint() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "field", "value", "shown"),
+    [
+        ("out of range", "t.jsonl:10: control_hz", 0, True),
+        ("not a list", "seeds", "s", True),
+        ("above 10 s", "wait", 0, True),
+        ("above 0.5 s", "wait", 0, True),
+        ("above -1 s", "wait", 1, True),
+        ("no task 7 there", "task", 7, False),
+        ("no task 'lift' there", "task", "lift", False),
+        ("it is 0.", "task", 0, False),
+    ],
+)
+def test_a_value_is_shown_unless_the_message_says_it(
+    message: str, field: str, value: object, shown: bool
+) -> None:
+    error = errors.InvalidArgumentError(message, field=field, value=value)
+    assert (f"(got {value})" in str(error)) is shown
+
+
 def test_a_huge_value_is_shortened_in_the_message() -> None:
     error = errors.InvalidArgumentError("bad", value="x" * 10_000)
 
