@@ -191,4 +191,4 @@ def _draw(workplace: Workplace, file: str) -> None:
     workplace.say(f"wrote {workplace.folder / file}")
 
 
-CASE = Case("the study's latency of a batch, and what arithmetic makes of it", 0.1, run)
+CASE = Case("the study's latency of a batch, and what arithmetic makes of it", 0.05, run)

@@ -509,7 +509,7 @@ def _in_words(robots: int | None, tried: Sequence[int]) -> str:
 
 CASE = Case(
     "robots that one and two GPUs carry at 20, 10 and 5 Hz, by discipline",
-    2.5,
+    1.5,
     run,
-    quick_minutes=0.4,
+    quick_minutes=0.3,
 )

@@ -349,7 +349,7 @@ def _draw_mix(axis: Any, sweep: Sweep, mix: Mix, best: Cell) -> None:
 
 CASE = Case(
     "admission: ours against the best static cap of a sweep and against other policies",
-    3.5,
+    3.4,
     run,
     quick_minutes=0.4,
 )

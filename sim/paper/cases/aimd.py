@@ -159,7 +159,7 @@ def _draw(workplace: Workplace, by_row: dict[str, list[ReplayResult]]) -> Pictur
 
 CASE = Case(
     "the study's AIMD: its usage signal stays low while hits fall, so it never lowers its cap",
-    3,
+    2,
     run,
-    quick_minutes=0.3,
+    quick_minutes=0.2,
 )

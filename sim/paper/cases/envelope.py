@@ -542,7 +542,7 @@ def _draw_plan(workplace: Workplace, outcomes: Sequence[Outcome], file: str) -> 
 
 CASE = Case(
     "robots a box carries with both tiers at once, and what `server plan` says of it",
-    3,
+    2.5,
     run,
-    quick_minutes=0.4,
+    quick_minutes=0.3,
 )

@@ -191,7 +191,7 @@ def _draw(summary: list[dict[str, Any]], workplace: Workplace, file: str) -> Non
 
 CASE = Case(
     "ten robots of two rates under five batchers: starved ticks and progress",
-    0.5,
+    0.2,
     run,
     quick_minutes=0.1,
 )

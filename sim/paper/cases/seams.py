@@ -373,5 +373,5 @@ def _draw_example(axes: Any, episodes: Sequence[Episode]) -> None:
 
 
 CASE = Case(
-    "jump and jerk at the seams between chunks, by delay and merge", 2.0, run, quick_minutes=0.3
+    "jump and jerk at the seams between chunks, by delay and merge", 1.2, run, quick_minutes=0.2
 )

@@ -178,7 +178,7 @@ def _words(name: str) -> str:
 
 CASE = Case(
     "static caps: throughput, hits, episodes and how evenly they are shared",
-    4,
+    3,
     run,
-    quick_minutes=0.3,
+    quick_minutes=0.2,
 )

@@ -141,4 +141,4 @@ def _draw(
     workplace.say(f"wrote {workplace.folder / file}")
 
 
-CASE = Case("brain latency, robot time and wall clock between two calls", 2, run, 0.1)
+CASE = Case("brain latency, robot time and wall clock between two calls", 0.7, run, 0.05)

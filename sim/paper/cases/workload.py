@@ -126,4 +126,4 @@ def _draw(workplace: Workplace, file: str, traces: Sequence[EpisodeTrace]) -> No
     workplace.say(f"wrote {workplace.folder / file}")
 
 
-CASE = Case("the 80 trajectories: every published figure, and growth of contexts", 0.7, run, 0.1)
+CASE = Case("the 80 trajectories: every published figure, and growth of contexts", 0.1, run, 0.05)
