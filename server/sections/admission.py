@@ -53,10 +53,15 @@ class AdmissionSection:
     )
     max_turn_hold_s: float = setting(
         30.0,
-        "Longest time that a policy may let one turn of an admitted episode wait. Only "
-        "pause-resume does.",
+        "Longest time that a policy may let one turn of an admitted episode wait. pause-resume "
+        "does, and working-set while the episodes inside fill the pool.",
         minimum=0.0,
         maximum=3600.0,
+    )
+    static_cap_refresh: bool = setting(
+        False,
+        "With static-cap: have the engine touch the prefix of an idle episode that would be "
+        "dropped soon. Only a hosted vLLM can.",
     )
     aimd_initial_cap: int = setting(16, "With aimd: the cap at the start.", minimum=1)
     aimd_min_cap: int = setting(1, "With aimd: the cap never goes below.", minimum=1)

@@ -11,7 +11,7 @@ from server.core.admission.aimd import AimdAdmission, AimdSettings
 from server.core.admission.forecast_cap import ForecastCapAdmission, ForecastCapSettings
 from server.core.admission.interface import POLICIES_WITH_A_CAP, AdmissionPolicy
 from server.core.admission.pause_resume import PauseResumeAdmission, PauseResumeSettings
-from server.core.admission.static_cap import StaticCapAdmission
+from server.core.admission.static_cap import StaticCapAdmission, StaticCapSettings
 from server.core.admission.unlimited import UnlimitedAdmission
 from server.core.admission.working_set import WorkingSetAdmission, WorkingSetSettings
 
@@ -45,8 +45,7 @@ def build_policy(name: str, settings: Mapping[str, Any]) -> AdmissionPolicy:
         _check_names(name, own, ())
         return UnlimitedAdmission()
     if name == StaticCapAdmission.name:
-        _check_names(name, own, ())
-        return StaticCapAdmission(cap)
+        return StaticCapAdmission(cap, _settings_of(name, StaticCapSettings, own))
     if name == AimdAdmission.name:
         return AimdAdmission(cap, _settings_of(name, AimdSettings, own))
     if name == ForecastCapAdmission.name:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from robot_sdk.plain_text import counted
 from server.core.admission.interface import (
     AdmissionDecision,
@@ -9,6 +11,18 @@ from server.core.admission.interface import (
     FleetView,
     checked_cap,
 )
+from server.core.residency import LedgerSnapshot, refresh_limit_blocks
+
+
+@dataclass(frozen=True)
+class StaticCapSettings:
+    """What may be set besides the cap.
+
+    Attributes:
+        refresh: Whether prefixes are kept warm, if the engine can do it.
+    """
+
+    refresh: bool = False
 
 
 class StaticCapAdmission(AdmissionPolicy):
@@ -16,8 +30,9 @@ class StaticCapAdmission(AdmissionPolicy):
 
     name = "static-cap"
 
-    def __init__(self, cap: int | None) -> None:
+    def __init__(self, cap: int | None, settings: StaticCapSettings | None = None) -> None:
         self._cap = checked_cap(cap)
+        self._settings = settings or StaticCapSettings()
 
     @property
     def cap(self) -> int | None:
@@ -25,6 +40,9 @@ class StaticCapAdmission(AdmissionPolicy):
 
     def set_cap(self, cap: int | None) -> None:
         self._cap = checked_cap(cap)
+
+    def refresh_limit_blocks(self, ledger: LedgerSnapshot) -> int | None:
+        return refresh_limit_blocks(ledger) if self._settings.refresh else None
 
     def decide(self, view: FleetView) -> AdmissionDecision:
         return decide_by_cap(self._cap, view, "static cap")

@@ -47,23 +47,18 @@ from server.core.residency import (
     HEALTHY_HIT,
     HORIZON_TURNS,
     MIN_COUNTED,
-    PRIOR_SHARE,
     CountedTurn,
     FloatArray,
     LedgerSnapshot,
     PrefixOutcome,
     RefreshedPrefix,
+    room_blocks,
 )
+from server.core.residency.room import REFRESH_SHARE
 
 #: Share of turns that may find their prefix lost. A lost prefix costs 25 turns' work, and one more
 #: episode inside gives 1% more turns: between 0.2% and 0.6% the replay's throughput is flat.
 TOLERATED = 0.003
-#: Of a pool that nothing but a number speaks for, so much is handed out; then this much more than
-#: was seen to survive.
-UNPROVEN_SHARE = 0.65
-PROVEN_STEP = 1.1
-#: Of the room: prefixes that need more of the pool are touched.
-REFRESH_SHARE = 0.95
 #: While the living take more than this of the room, those who have had fewest turns are parked: the
 #: others come to their end first. Their prefixes are kept warm, so that it costs them time alone.
 PARKING_SHARE = 1.0
@@ -261,21 +256,10 @@ class WorkingSetAdmission(AdmissionPolicy):
 
     def _room_blocks(self, ledger: LedgerSnapshot) -> int | None:
         """What there is to hand out. None: nothing speaks for any size."""
-        told, measured = ledger.pool_blocks, ledger.measured_pool_blocks
+        told = ledger.pool_blocks
         if self._settings.pool_share is not None and told is not None:
             return int(self._settings.pool_share * told)
-        survived, lost = ledger.capacity.survived_blocks, ledger.capacity.lost_blocks
-        room: float
-        if measured is not None:
-            room = PRIOR_SHARE * (measured if told is None else min(measured, told))
-        elif told is not None:
-            proven = PROVEN_STEP * (survived or 0)
-            room = min(PRIOR_SHARE * told, max(UNPROVEN_SHARE * told, proven))
-        elif survived is not None:
-            room = PROVEN_STEP * survived
-        else:
-            return None
-        return int(room if lost is None else min(room, lost))
+        return room_blocks(ledger)
 
     def _reserve_blocks(self, view: FleetView) -> float:
         """For each episode inside, on top of its context."""

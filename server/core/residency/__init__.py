@@ -20,6 +20,7 @@ from server.core.residency.forecast import PEAK_SHARE, FamilyForecast, ForecastT
 from server.core.residency.healthy_ratio import HEALTHY_HIT
 from server.core.residency.ledger import CountedTurn, PrefixLedger
 from server.core.residency.refresh import RefreshedPrefix
+from server.core.residency.room import refresh_limit_blocks, room_blocks
 from server.core.residency.snapshot import LedgerSnapshot, LedgerTotals
 from server.core.residency.window import WINDOW_S, WindowSums
 from server.core.residency.working_set import LiveContext, blocks_of
@@ -58,4 +59,6 @@ __all__ = [
     "find_alerts",
     "full_prefix_boundary",
     "is_full_prefix_hit",
+    "refresh_limit_blocks",
+    "room_blocks",
 ]

@@ -153,7 +153,7 @@ class PrefixLedger:
     def due_refreshes(self, limit_blocks: int | None, now_s: float) -> list[str]:
         """Episodes whose prefix the engine is to touch now; for each `end_refresh` must follow.
 
-        None while many prefixes are being lost: the pool is too small for those inside then, and
+        Empty while many prefixes are being lost: the pool is too small for those inside then, and
         whatever is touched pushes out another.
 
         Args:

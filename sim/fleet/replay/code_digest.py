@@ -16,6 +16,7 @@ _ALWAYS = (
     "server/core/admission/expected_wait.py",
     "server/core/admission/fair_order.py",
     "server/core/admission/interface.py",
+    "server/core/capacity",
     "server/core/fleet_watch.py",
     "server/core/leases.py",
     "server/core/registry.py",

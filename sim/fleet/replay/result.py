@@ -45,7 +45,7 @@ class EpisodeTimes:
     Attributes:
         asked_s: When it asked at the door.
         turn_latencies_s: Of its turns in order, network included, to a millisecond.
-        is_complete: False: it was still running at the end.
+        is_complete: False: it was still running at the end, or was cut off.
     """
 
     task_family: str
@@ -71,14 +71,17 @@ class ReplayResult:
             before each has done several.
         episodes_by_robot: Completed, in the order of the robots' numbers.
         brain_latency_s, door_wait_s: Quantiles by name ("p50", "p90", "p99", "p999", "max");
-            None where the sample is too small for one.
+            None where the sample is too small for one. Of turns that were answered and of episodes
+            that were admitted: those that still waited at the end are not in them.
         controls: Counts of a policy's own controls by action ("raise", "lower", ...), and of turns
             that it let wait ("held_turns").
         starved_fraction_worst: Of the robot that starved most; None without an action tier.
         starved_fraction: Of all robots' ticks; likewise.
         policy_share: Part of the time of robots inside in which their policy ran; likewise.
-        refreshes: Prefixes that the engine was asked to touch.
-        refreshes_lost: Of them, those it had lost.
+        refreshes: Prefixes that the engine was asked to touch; None: out of sight, in a running
+            server.
+        refreshes_lost: Of them, those it had lost. They are no misses of `hit`; what was computed
+            for them is in `computed_prompt_tokens_per_min`.
         is_partial: The run was interrupted.
         wall_s: Wall time that it took.
         episode_times: Every admitted episode, in order of admission.
@@ -112,8 +115,8 @@ class ReplayResult:
     warnings: tuple[str, ...] = ()
     starved_fraction: float | None = None
     policy_share: float | None = None
-    refreshes: int = 0
-    refreshes_lost: int = 0
+    refreshes: int | None = None
+    refreshes_lost: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -134,10 +134,14 @@ class VirtualRobot:
             return
         episode.num_refreshes += 1
         name = f"{episode.name}-refresh-{episode.num_refreshes}"
-        brain.submit(
-            Turn(name, boundary + 1, 1, episode.blocks),
-            lambda done: on_done(done.finished.cached_tokens >= boundary),
-        )
+
+        def touched(done: BrainTurn) -> None:
+            cached_tokens = done.finished.cached_tokens
+            computed_tokens = boundary + 1 - cached_tokens
+            self._parts.tally.refreshed(self._loop.clock.now_s(), computed_tokens)
+            on_done(cached_tokens >= boundary)
+
+        brain.submit(Turn(name, boundary + 1, 1, episode.blocks), touched)
 
     def set_wants_work(self, wants_work: bool, cuts_off: bool = False) -> None:
         """Join the fleet or leave it: at once if at the door, else when the episode has ended.

@@ -9,7 +9,7 @@ from server.core.residency import LedgerTotals
 from sim.fleet.action_time import ActionTime
 from sim.fleet.replay.result import ReplayResult, Window
 from sim.fleet.replay.tally import Tally
-from sim.fleet.statistics import first_low_hit_s, jain_index, quantiles
+from sim.fleet.statistics import WINDOW_S, first_low_hit_s, jain_index, quantiles
 
 
 def summarise(
@@ -49,7 +49,7 @@ def summarise(
         hit=total.hit,
         hit_after_warm_up=tally.after_warm_up.hit,
         lowest_window_hit_after_warm_up=_lowest_hit(windows, tally.warm_up_s),
-        first_low_hit_s=first_low_hit_s((window.end_s, window.hit) for window in windows),
+        first_low_hit_s=first_low_hit_s((window.end_s, window.hit) for window in _whole(windows)),
         computed_prompt_tokens_per_min=total.computed_tokens * per_min,
         generated_tokens_per_min=total.generated_tokens * per_min,
         episodes_completed=total.episodes,
@@ -68,8 +68,8 @@ def summarise(
         warnings=(),
         starved_fraction=None if action is None else action.starved_fraction,
         policy_share=None if action is None else _policy_share(action, tally, duration_s),
-        refreshes=0 if totals is None else totals.refreshes_found + totals.refreshes_lost,
-        refreshes_lost=0 if totals is None else totals.refreshes_lost,
+        refreshes=None if totals is None else totals.refreshes_found + totals.refreshes_lost,
+        refreshes_lost=None if totals is None else totals.refreshes_lost,
     )
 
 
@@ -79,8 +79,14 @@ def _policy_share(action: ActionTime, tally: Tally, duration_s: float) -> float:
 
 
 def _lowest_hit(windows: Sequence[Window], warm_up_s: float) -> float | None:
-    hits = [window.hit for window in windows if window.start_s >= warm_up_s]
+    hits = [window.hit for window in _whole(windows) if window.start_s >= warm_up_s]
     return min((hit for hit in hits if hit is not None), default=None)
+
+
+def _whole(windows: Sequence[Window]) -> Sequence[Window]:
+    """Without a last one that was cut short, in which a handful of turns would be a hit rate."""
+    whole = [window for window in windows if window.end_s - window.start_s >= WINDOW_S]
+    return whole or windows
 
 
 def _controls(policy: AdmissionPolicy | None, tally: Tally) -> dict[str, int]:

@@ -112,6 +112,11 @@ class Tally:
         for span in spans:
             span.add(usage, counted)
 
+    def refreshed(self, now_s: float, computed_tokens: int) -> None:
+        """The engine has touched a prefix, and computed what it had lost of it."""
+        for span in (self.total, self._counts[_window(now_s)]):
+            span.computed_tokens += computed_tokens
+
     def completed(self, robot: int, now_s: float) -> None:
         """A robot has run an episode to its end."""
         self.total.episodes += 1

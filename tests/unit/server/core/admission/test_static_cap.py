@@ -12,6 +12,8 @@ from server.core.admission import (
     UnlimitedAdmission,
     WaitingEpisode,
 )
+from server.core.admission.static_cap import StaticCapSettings
+from server.core.residency import LedgerSnapshot
 
 
 def view(num_active: int, num_waiting: int) -> FleetView:
@@ -52,3 +54,11 @@ def test_a_cap_may_be_changed_but_not_negative() -> None:
 def test_a_policy_without_a_cap_refuses_one_and_names_those_that_have_one() -> None:
     with pytest.raises(InvalidArgumentError, match="static-cap, aimd"):
         UnlimitedAdmission().set_cap(3)
+
+
+def test_prefixes_are_kept_warm_only_where_it_was_asked_for() -> None:
+    ledger = LedgerSnapshot(pool_blocks=1000, measured_pool_blocks=900, block_tokens=16)
+
+    assert StaticCapAdmission(2).refresh_limit_blocks(ledger) is None
+    warm = StaticCapAdmission(2, StaticCapSettings(refresh=True))
+    assert warm.refresh_limit_blocks(ledger) == int(0.95 * int(0.85 * 900))
