@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     cases = all_cases()
     problem = _problem(args, cases)
     if problem is not None:
-        print(f"error: {problem}")
+        print(f"error: {problem}", file=sys.stderr)
         return 2
     if args.list:
         for name, case in cases.items():
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     problem = why_unusable(args.out)
     if problem is not None:
-        print(f"error: --out: {problem}")
+        print(f"error: --out: {problem}", file=sys.stderr)
         return 2
     if args.case == [REPORT]:
         return _report(args.out, cases)
@@ -97,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _problem(args: argparse.Namespace, cases: Mapping[str, Case]) -> str | None:
     """What is wrong with the arguments, in one line."""
+    if REPORT in args.case and args.case != [REPORT]:
+        return f"{REPORT} stands alone: it is made at the end of every run of cases anyway"
     unknown = [name for name in args.case if name not in cases and args.case != [REPORT]]
     if unknown:
         return f"no case {', '.join(unknown)}; there are: {', '.join(cases)}"

@@ -227,7 +227,7 @@ class Workplace:
         """An earlier run has left the whole of it."""
         try:
             content = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
         return isinstance(content, dict) and content.get("partial") is False
 

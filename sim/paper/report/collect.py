@@ -12,6 +12,17 @@ from robot_sdk.errors import RobotSdkError
 from sim.paper.case import Picture
 from sim.paper.rows import Row
 
+#: What reading a file can raise that no case has left.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    RobotSdkError,
+)
+
 
 @dataclass(frozen=True)
 class CaseResult:
@@ -54,7 +65,7 @@ def collect(folder: Path) -> tuple[list[CaseResult], list[str]]:
             content = json.loads(path.read_text(encoding="utf-8"))
             if isinstance(content, dict) and "case" in content:
                 results.append(_result(content))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RobotSdkError) as error:
+        except _UNREADABLE as error:
             problems.append(f"{path.name} cannot be read: {type(error).__name__}: {error}")
     return results, problems
 

@@ -30,8 +30,43 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(
     (tmp_path / "file").write_text("")
 
     assert paper.run(arguments("--out", str(tmp_path / "file" / "out"))) == 2
-    assert "cannot write into" in capsys.readouterr().out
+    assert "cannot write into" in capsys.readouterr().err
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nothing",), "no case nothing; there are: some"),
+        (("report", "some"), "report stands alone"),
+        (("--seeds", "0"), "at least 1"),
+        (("--processes", "100000"), "at most 256"),
+        (("--study-engine", "/proc"), "fetch_study_engine.sh"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_made_is_refused_in_one_line(
+    words: tuple[str, ...],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ran: list[Workplace] = []
+    monkeypatch.setattr(paper, "all_cases", lambda: case_that(ran.append))
+    assert paper.run(arguments(*words)) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.splitlines()) == 1
+    assert ran == []
+
+
+def test_a_result_that_nobody_can_read_is_named_and_the_report_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paper, "all_cases", lambda: case_that(print))
+    (tmp_path / "some.json").write_text("[" * 100_000)
+    assert paper.run(arguments("report", "--out", str(tmp_path))) == 0
+    assert "some.json cannot be read" in capsys.readouterr().out
 
 
 def outcome(tmp_path: Path, name: str = "some") -> dict[str, object]:
