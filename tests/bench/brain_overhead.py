@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from _support_process import Child, own_cpu_s, process_tree
 from _support_stats import machine_line
+from _support_vllm import ENGINE, ENVIRONMENT, EXECUTOR
 
 HISTORY_TOKENS = 100_000
 #: Medians of the study: tokens that a turn adds, and tokens of an answer.
@@ -31,25 +32,6 @@ OUTPUT_TOKENS = 144
 GROWING_TURNS = 60
 _LOAD_S = 400.0
 _TURN_S = 120.0
-_ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-}
-_ENGINE = {
-    "load_format": "dummy",
-    "dtype": "bfloat16",
-    "enforce_eager": True,
-    "block_size": 784,
-    "num_gpu_blocks_override": 4270,
-    "max_model_len": 262_144,
-    "max_num_batched_tokens": 8192,
-    "max_num_seqs": 16,
-}
-_EXECUTOR = "tests.bench._support_no_model.NoModelExecutor"
 _WORKER_MODULE = "server.brain.vllm_engine.worker_main"
 
 
@@ -58,17 +40,17 @@ class Served:
 
     def __init__(self, model: Path) -> None:
         settings = {"model": str(model), "tool_calls": "off", "max_output_tokens": OUTPUT_TOKENS}
-        lines = [f"{name} = {json.dumps(value)}" for name, value in {**settings, **_ENGINE}.items()]
+        lines = [f"{name} = {json.dumps(value)}" for name, value in {**settings, **ENGINE}.items()]
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
             config.write(
                 '[server]\nport = 0\nlog_level = "warning"\nload_timeout_s = 600\n'
                 '[brain]\nengine = "vllm"\n[policies]\n[vllm]\n'
                 + "\n".join(lines)
-                + f'\n[vllm.engine_args]\ndistributed_executor_backend = "{_EXECUTOR}"\n'
+                + f'\n[vllm.engine_args]\ndistributed_executor_backend = "{EXECUTOR}"\n'
             )
             config.flush()
             self._child = Child(
-                [sys.executable, "-m", "server", "--config", config.name], _ENVIRONMENT
+                [sys.executable, "-m", "server", "--config", config.name], ENVIRONMENT
             )
             while not (line := self._child.read_line(_LOAD_S)).startswith("listening on "):
                 pass
@@ -124,11 +106,11 @@ def direct(model: Path, turns: int, rounds: int) -> dict[str, float]:
     """CPU seconds of a turn of the bare side, with token ids and with text."""
     arguments = {
         "model": str(model),
-        "distributed_executor_backend": _EXECUTOR,
-        **_ENGINE,
+        "distributed_executor_backend": EXECUTOR,
+        **ENGINE,
     }
     script = str(Path(__file__).with_name("_support_direct_vllm.py"))
-    child = Child([sys.executable, script, json.dumps(arguments)], _ENVIRONMENT)
+    child = Child([sys.executable, script, json.dumps(arguments)], ENVIRONMENT)
     try:
         child.answer(_LOAD_S)
         spent: dict[str, list[float]] = {"token_ids": [], "text": []}
@@ -154,7 +136,7 @@ def measure(quick: bool) -> dict[str, Any]:
     turns, rounds = (4, 1) if quick else (10, 3)
     with tempfile.TemporaryDirectory() as folder:
         model = write_tiny_text_model(
-            Path(folder) / "model", max_context_tokens=_ENGINE["max_model_len"]
+            Path(folder) / "model", max_context_tokens=ENGINE["max_model_len"]
         )
         bare = direct(model, turns, rounds)
         served = Served(model)
