@@ -53,8 +53,8 @@ def policies(sweep: Sweep) -> list[str]:
     """Requests/s and all else of every policy; the best cap of a mix is marked."""
     lines = [
         "| mix | robots | who lets in | requests/s | of best cap | episodes/min | of best cap "
-        "| lowest hit of a run | Jain | P99 wait, s | seeds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| lowest hit of a run | Jain | P99 wait, s | refreshes/min | lost | seeds |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for mix in dict.fromkeys(cell.mix for cell in sweep.cells):
         lines += [
@@ -84,9 +84,20 @@ def _policy_line(sweep: Sweep, cell: Cell) -> str:
         f"{lowest_hit(runs.values()):.4f}",
         f"{mean_of(runs.values(), 'jain'):.3f}",
         words.NOTHING if wait_s is None else f"{wait_s:.0f}",
+        *_refreshes(list(runs.values())),
         str(len(runs)),
     ]
     return f"| {' | '.join(parts)} |"
+
+
+def _refreshes(runs: Sequence[ReplayResult]) -> tuple[str, str]:
+    """Prefixes kept warm in a minute, and the share of them that had been lost."""
+    number = sum(run.refreshes or 0 for run in runs)
+    if not number:
+        return words.NOTHING, words.NOTHING
+    minutes = sum(run.duration_s for run in runs) / 60
+    lost = sum(run.refreshes_lost or 0 for run in runs)
+    return f"{number / minutes:.1f}", f"{100 * lost / number:.2f}%"
 
 
 def fleets(sweep: Sweep) -> list[str]:

@@ -76,6 +76,8 @@ class Rehearsal(Workplace):
             fewest_episodes=8 if robots < 96 else 7,
             door_wait_s={"p99": 300.0},
             duration_s=job.settings.duration_s,
+            refreshes=1200 if choice.policy == OURS and "refresh" not in choice.settings else 0,
+            refreshes_lost=6 if choice.policy == OURS else 0,
         )
 
 
@@ -204,6 +206,23 @@ def test_policies_with_fewer_seeds_are_compared_over_the_seeds_that_both_have(
     (unlimited,) = [line for line in lines if line.startswith("| all | 48 | unlimited |")]
     assert "| 100.8% |" in unlimited
     assert unlimited.endswith("| 3 |")
+
+
+def test_the_table_says_how_many_prefixes_were_kept_warm(
+    long_sweep: tuple[dict[str, Any], Path],
+) -> None:
+    _, folder = long_sweep
+    lines = (folder / "admission.md").read_text().splitlines()
+
+    ends = {
+        policy: next(
+            line.split(" | ")[-3:] for line in lines if line.startswith(f"| all | 48 | {policy} | ")
+        )
+        for policy in (OURS, OURS_COOLING)
+    }
+
+    assert ends[OURS] == ["40.0", "0.50%", "10 |"]
+    assert ends[OURS_COOLING] == ["–", "–", "3 |"]
 
 
 def test_in_a_small_fleet_the_best_cap_may_be_that_of_a_larger_one(
