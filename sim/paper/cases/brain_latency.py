@@ -230,5 +230,5 @@ def _draw(
 
 
 CASE = Case(
-    "a brain turn evicted and retained from 40k to 215k tokens, by the fitted cost", 0.3, run
+    "a brain turn evicted and retained from 40k to 215k tokens, by the fitted cost", 0.2, run
 )

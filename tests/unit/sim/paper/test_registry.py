@@ -18,6 +18,10 @@ def test_every_file_of_the_cases_is_a_case_that_says_what_it_shows_and_how_long_
     assert all(case.title and case.minutes > 0 for case in cases.values())
 
 
+def test_all_cases_are_stated_to_take_less_than_40_minutes_together() -> None:
+    assert sum(case.minutes for case in all_cases().values()) < 40
+
+
 def test_the_list_names_every_case_with_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["paper", "--list"]) == 0
     printed = capsys.readouterr().out
@@ -41,7 +45,7 @@ def test_wrong_arguments_are_named(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["paper", *arguments]) == 2
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().err
     assert printed.count("\n") == 1
     assert named in printed
 
