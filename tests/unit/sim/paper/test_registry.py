@@ -33,7 +33,7 @@ def test_the_list_names_every_case_with_its_minutes(capsys: pytest.CaptureFixtur
     ("arguments", "named"),
     [
         (["no-such-case"], "no case no-such-case; there are: "),
-        (["report", "mixed-rates"], "no case report; there are: "),
+        (["report", "mixed-rates"], "report stands alone: "),
         (["mixed-rates", "--processes", "0"], "--processes is 0; it must be at least 1"),
         (["mixed-rates", "--processes", "9999"], "--processes is 9999; it must be at most 256"),
         (["mixed-rates", "--seeds", "0"], "--seeds is 0; it must be at least 1"),
