@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -28,3 +30,20 @@ def test_e7_spans_that_vllm_cannot_record_are_stated_and_the_rest_goes_on(
     assert arguments == {"model": "tiny"}
     assert "no spans of vLLM itself" in caplog.text
     assert "pip install opentelemetry-exporter-otlp" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("caches", "num_engines", "can_refresh"),
+    [(True, 1, True), (False, 1, False), (None, 1, False), (True, 2, False)],
+)
+def test_prefixes_can_be_touched_where_there_is_one_cache_of_them(
+    caches: bool | None, num_engines: int, can_refresh: bool
+) -> None:
+    """With several engines a request may come to another one than the episode's turns."""
+    config = SimpleNamespace(
+        cache_config=SimpleNamespace(enable_prefix_caching=caches),
+        parallel_config=SimpleNamespace(data_parallel_size=num_engines),
+    )
+    engine: Any = SimpleNamespace(vllm_config=config)
+
+    assert loading._can_refresh(engine) is can_refresh
