@@ -79,6 +79,9 @@ class FleetRun:
             study's have to lie among those of our seeds.
         variant: What differs from the other rows of this name.
         is_judged: False: a variant for comparison.
+
+    Runs shorter than the study's are not judged, whatever `is_judged` says: they show that the
+    machinery works.
     """
 
     row: str
@@ -87,6 +90,11 @@ class FleetRun:
     is_stable: bool
     variant: str
     is_judged: bool = True
+
+    @property
+    def may_be_judged(self) -> bool:
+        """It is meant to be compared, and long enough for that."""
+        return self.is_judged and all(job.settings.duration_s >= CAPPED_S for job in self.jobs)
 
     def rows(self, results: Sequence[ReplayResult], quantities: Sequence[Quantity]) -> list[Row]:
         """One for each quantity that the study or we have something to say of."""
@@ -104,7 +112,7 @@ class FleetRun:
         ]
 
     def _within(self, quantity: Quantity) -> float | Literal["seeds"] | None:
-        if not self.is_judged:
+        if not self.may_be_judged:
             return None
         return quantity.within if self.is_stable else SEEDS
 

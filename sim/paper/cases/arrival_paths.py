@@ -53,7 +53,7 @@ def run(workplace: Workplace) -> None:
                     theirs,
                     values,
                     variant=run.variant,
-                    within=SEEDS if judged else None,
+                    within=SEEDS if judged and run.may_be_judged else None,
                 )
             )
         rows += run.rows(found, (Quantity("hit", "share", lambda result: result.hit),))

@@ -48,7 +48,7 @@ def run(workplace: Workplace) -> None:
                 STUDY_MINUTES,
                 minutes,
                 variant=run.variant,
-                within=ONE_WINDOW if run.is_judged else None,
+                within=ONE_WINDOW if run.may_be_judged else None,
                 note="the study's two runs had another overload, which it does not describe",
             ),
             Row(
@@ -58,7 +58,7 @@ def run(workplace: Workplace) -> None:
                 1.0,
                 sum(value is not None for value in minutes) / len(minutes),
                 variant=run.variant,
-                within=0.0 if run.is_judged else None,
+                within=0.0 if run.may_be_judged else None,
             ),
         ]
     workplace.write_case(

@@ -171,3 +171,15 @@ def test_the_aimd_rows_count_decreases_and_the_highest_cap() -> None:
     assert aimd.DECREASES.value_of(run) == 0
     assert aimd.CONTROLS.value_of(run) == 40
     assert aimd.HIGHEST_CAP.value_of(run) == 16
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__.rsplit(".")[-1])
+def test_runs_too_short_to_mean_anything_are_set_beside_the_study_and_not_judged(
+    case: object, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    case.run(Rehearsal(tmp_path, 1, lambda _: None, quick=True, study_folder=tmp_path))  # type: ignore[attr-defined]
+    (file,) = tmp_path.glob("*.json")
+    rows = json.loads(file.read_text())["rows"]
+    assert any(row["study"] is not None for row in rows)
+    assert {row["verdict"] for row in rows} <= {"not judged", "not run"}
