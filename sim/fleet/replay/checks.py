@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import fields
 
 from robot_sdk.errors import InvalidArgumentError
+from server import config as configuration
 from server.capacity.engine import EngineSettings
+from server.config import ConfigError
+from server.core.admission import StaticCapAdmission, build_policy
 from server.core.capacity import KvPool
-from sim.fleet.replay.settings import EngineChoice, ReplaySettings
+from server.sections.admission import AdmissionSection
+from sim.fleet.replay.settings import AdmissionChoice, EngineChoice, ReplaySettings
 from sim.fleet.workload.trace import EpisodeTrace
 
 MOST_ROBOTS = 1000
@@ -22,6 +27,16 @@ _TOLD_SHARES = (0.01, 100.0)
 _MOST_GPUS = 64
 _CONTROL_HZ = (0.1, 1000.0)
 _MOST_ROWS = 1000
+#: Settings of policies that a server's configuration has not, with their bounds.
+_NOT_CONFIGURED = {
+    "newest": (0.001, 1.0),
+    "refill_share": (0.001, 1.0),
+    "refill_interval_s": (0.0, LONGEST_S),
+}
+_MAY_BE_NONE = ("pool_share",)
+_CAPS = ("cap", "initial_cap", "min_cap")
+#: Policies reckon with floats, which do not hold every whole number.
+_MOST_OF_A_SETTING = 1e12
 
 
 def check_settings(settings: ReplaySettings, seed: int) -> None:
@@ -36,16 +51,46 @@ def check_settings(settings: ReplaySettings, seed: int) -> None:
         _whole("episodes_per_robot", settings.episodes_per_robot, 1, MOST_EPISODES)
     _check_fleet(settings)
     low, high = _TOLD_SHARES
+    _number("max_turn_hold_s", settings.admission.max_turn_hold_s, 0.0, LONGEST_S)
     _number("told_pool_share", settings.admission.told_pool_share, low, high)
-    cap = settings.admission.settings.get("cap")
-    if cap is not None:
-        # A cap of 0 is allowed to a server that must stand empty; a replay of nothing is not.
-        _whole("cap", cap, 1, MOST_ROBOTS)
+    check_admission(settings.admission)
     engine_settings(settings.engine)
     _one_of("order", settings.workload.order, ("shuffled", "suite"))
     _one_of("gap", settings.workload.gap, ("env", "wall"))
     _one_of("engine version", settings.engine.version, ("installed", "study"))
     _check_action(settings)
+
+
+def check_admission(choice: AdmissionChoice) -> None:
+    """By the bounds of the server's own configuration, and closer ones for a cap.
+
+    Raises:
+        InvalidArgumentError: There is no such policy or setting, or one is out of range.
+    """
+    configured = {field.name for field in fields(AdmissionSection)}
+    for name, value in choice.settings.items():
+        key = f"{choice.policy.replace('-', '_')}_{name}"
+        if isinstance(value, (int, float)):
+            _number(name, value, -_MOST_OF_A_SETTING, _MOST_OF_A_SETTING)
+        if name in _CAPS:
+            # A cap of 0 is allowed to a server that must stand empty; a replay of nothing is not.
+            _whole(name, value, 1, MOST_ROBOTS)
+        elif name in _NOT_CONFIGURED:
+            _number(name, value, *_NOT_CONFIGURED[name])
+        elif key in configured and (value is not None or name not in _MAY_BE_NONE):
+            try:
+                configuration.from_tree({"admission": {key: value}})
+            except ConfigError as error:
+                raise InvalidArgumentError(str(error), field=name, value=value) from None
+    build_policy(choice.policy, choice.settings)
+    if choice.policy == StaticCapAdmission.name and "cap" not in choice.settings:
+        raise InvalidArgumentError(
+            "a static cap without a cap lets everybody in",
+            field="cap",
+            value="none",
+            allowed=(f"whole numbers 1 to {MOST_ROBOTS}",),
+            hint="set it, or choose the policy unlimited",
+        )
 
 
 def engine_settings(choice: EngineChoice) -> EngineSettings:

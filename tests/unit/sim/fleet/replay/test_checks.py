@@ -37,6 +37,24 @@ GOOD = ReplaySettings.sustained(8)
         ({"round_trip_s": -0.1}, "round_trip_s"),
         ({"episodes_per_robot": 0}, "episodes_per_robot"),
         ({"admission": AdmissionChoice("static-cap", {"cap": 0})}, "cap"),
+        ({"admission": AdmissionChoice("static-cap", {"cap": None})}, "cap"),
+        ({"admission": AdmissionChoice("static-cap")}, "cap"),
+        ({"admission": AdmissionChoice("static-cap", {"cap": 3, "refresh": 1})}, "refresh"),
+        ({"admission": AdmissionChoice("unlimited", {"cap": 3})}, "settings"),
+        ({"admission": AdmissionChoice("aimd", {"usage_high": "abc"})}, "usage_high"),
+        ({"admission": AdmissionChoice("aimd", {"interval_s": 0})}, "interval_s"),
+        ({"admission": AdmissionChoice("aimd", {"initial_cap": None})}, "initial_cap"),
+        ({"admission": AdmissionChoice("aimd", {"min_cap": 10**400})}, "min_cap"),
+        ({"admission": AdmissionChoice("aimd", {"magic": 1})}, "settings"),
+        ({"admission": AdmissionChoice("forecast-cap", {"newest": 0})}, "newest"),
+        ({"admission": AdmissionChoice("forecast-cap", {"refill_share": "x"})}, "refill_share"),
+        (
+            {"admission": AdmissionChoice("forecast-cap", {"first_context_tokens": 0})},
+            "first_context_tokens",
+        ),
+        ({"admission": AdmissionChoice("pause-resume", {"room_tokens": -1})}, "room_tokens"),
+        ({"admission": AdmissionChoice("working-set", {"pool_share": 0})}, "pool_share"),
+        ({"admission": AdmissionChoice("working-set", {"refresh": "abc"})}, "refresh"),
         ({"admission": AdmissionChoice("static-cap", {"cap": 2.5})}, "cap"),
         ({"admission": AdmissionChoice(told_pool_share=0.0)}, "told_pool_share"),
         ({"workload": WorkloadChoice(order="sorted")}, "order"),  # type: ignore[arg-type]
@@ -65,6 +83,20 @@ def test_a_seed_out_of_range_is_refused(seed: int) -> None:
 
 def test_good_settings_pass() -> None:
     check_settings(GOOD, seed=2**32 - 1)
+
+
+@pytest.mark.parametrize(
+    "admission",
+    [
+        AdmissionChoice("static-cap", {"cap": 16, "refresh": True}),
+        AdmissionChoice("aimd", {"cap": 30, "interval_s": 30, "initial_cap": 8}),
+        AdmissionChoice("forecast-cap", {"newest": 0.2, "refill_share": 1, "overcommit": 1.5}),
+        AdmissionChoice("working-set", {"pool_share": None, "slow_start_episodes": 3}),
+    ],
+    ids=lambda choice: choice.policy,
+)
+def test_settings_that_a_server_takes_pass(admission: AdmissionChoice) -> None:
+    check_settings(replace(GOOD, admission=admission), seed=0)
 
 
 def test_a_trace_longer_than_the_engines_context_is_refused_by_its_name() -> None:
