@@ -110,7 +110,16 @@ def engine_settings(choice: EngineChoice) -> EngineSettings:
     pool = KvPool(choice.pool_blocks, choice.block_tokens, choice.num_state_groups)
     # The study's version has no such setting and keeps every snapshot.
     retention = None if choice.version == "study" else choice.retention_tokens
-    return EngineSettings(pool, step_tokens=choice.step_tokens, retention_tokens=retention)
+    found = EngineSettings(pool, step_tokens=choice.step_tokens, retention_tokens=retention)
+    if found.step_tokens < found.max_sequences:
+        raise InvalidArgumentError(
+            "out of range",
+            field="step tokens",
+            value=found.step_tokens,
+            allowed=(f"at least {found.max_sequences}",),
+            hint="vLLM wants a token for each request that may run",
+        )
+    return found
 
 
 def check_traces(traces: Iterable[EpisodeTrace], engine: EngineSettings) -> None:
@@ -161,9 +170,12 @@ def _check_fleet(settings: ReplaySettings) -> None:
     for point in points:
         _number("time of a fleet's point", point.time_s, 0.0, LONGEST_S)
         _whole("robots", point.num_robots, 0, MOST_ROBOTS)
-    if not any(point.num_robots for point in points):
+    if not any(point.num_robots for point in points if point.time_s < settings.duration_s):
         raise InvalidArgumentError(
-            "the fleet is empty", field="robots", value=0, allowed=(f"1 to {MOST_ROBOTS}",)
+            "the fleet is empty until the run ends",
+            field="robots",
+            value=0,
+            allowed=(f"1 to {MOST_ROBOTS}",),
         )
 
 

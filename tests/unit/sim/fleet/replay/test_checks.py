@@ -26,6 +26,8 @@ GOOD = ReplaySettings.sustained(8)
         ({"fleet": ()}, "fleet"),
         ({"fleet": (FleetPoint(0.0, 0),)}, "robots"),
         ({"fleet": (FleetPoint(0.0, -1),)}, "robots"),
+        ({"fleet": (FleetPoint(0.0, 0), FleetPoint(60.0, 5)), "duration_s": 60.0}, "robots"),
+        ({"engine": EngineChoice(block_tokens=16, step_tokens=100)}, "step tokens"),
         ({"fleet": (FleetPoint(0.0, 1001),)}, "robots"),
         ({"fleet": (FleetPoint(5.0, 8),)}, "fleet"),
         ({"fleet": (FleetPoint(0.0, 8), FleetPoint(0.0, 9))}, "fleet"),
