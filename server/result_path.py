@@ -13,9 +13,9 @@ def check_result_path(path: Path, option: str) -> None:
     Raises:
         InvalidArgumentError: The file cannot be written. `option` names where it came from.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        return  # a pipe nobody reads from yet would hold up whoever opens it
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            return  # a pipe nobody reads from yet would hold up whoever opens it
         path.parent.mkdir(parents=True, exist_ok=True)
         existed = path.exists()
         with path.open("a", encoding="utf-8"):

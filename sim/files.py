@@ -1,8 +1,21 @@
-"""Leaving a file so that nobody ever sees half of it."""
+"""Files that a command line names: what is there, and leaving one of which nobody sees half."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+
+def is_file(path: Path) -> bool:
+    """As `Path.is_file`, and False for a name that no file can have: too long, or unreadable."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Both are there and are one file, by whatever name."""
+    return is_file(one) and is_file(other) and one.samefile(other)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from robot_sdk.errors import InvalidArgumentError
 from server.result_path import check_result_path
-from sim.files import write_whole
+from sim.files import is_same_file, write_whole
 from sim.fleet.brain import cost_table, fit, latencies
 
 EXIT_CODES = (
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
                 "out of range", field="--batched-decode-share", value=share, allowed=("0 to 1",)
             )
         check_result_path(args.out, "--out")
-        if args.out.is_file() and args.table.is_file() and args.out.samefile(args.table):
+        if is_same_file(args.out, args.table):
             raise InvalidArgumentError(
                 "what was measured would be lost",
                 field="--out",

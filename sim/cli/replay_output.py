@@ -14,7 +14,7 @@ from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from robot_sdk.version import __version__
 from server.result_path import check_result_path
 from sim.cli.result_file import machine
-from sim.files import write_whole
+from sim.files import is_file, write_whole
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.statistics import SeedMean, seed_mean
@@ -53,7 +53,7 @@ def options_of_outputs(args: argparse.Namespace) -> _Files:
 def options_of_inputs(args: argparse.Namespace) -> _Files:
     """Files that a replay reads, as far as they are there."""
     found = {"--mix": Path(args.mix), "--cost": Path(args.cost)}
-    return {option: path for option, path in found.items() if path.is_file()}
+    return {option: path for option, path in found.items() if is_file(path)}
 
 
 def check_outputs(outputs: _Files, inputs: _Files) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from server.result_path import check_result_path
+from sim.files import is_same_file
 from sim.fleet.workload.figures import draw_gaps, draw_growth, families
 from sim.fleet.workload.generator import generate
 from sim.fleet.workload.importer import import_calls
@@ -124,7 +125,7 @@ def _record(args: argparse.Namespace) -> int:
 
 def _import(args: argparse.Namespace) -> int:
     check_result_path(args.out, "--out")
-    if args.out.is_file() and args.file.is_file() and args.out.samefile(args.file):
+    if is_same_file(args.out, args.file):
         raise InvalidArgumentError(
             "the calls would be lost", field="--out", value=args.out, allowed=("another file",)
         )

@@ -23,6 +23,7 @@ from server.capacity.engine import library as vllm_library
 from server.core.admission import build_policy
 from server.launch import with_parent
 from server.launch.ending import end_process
+from sim.files import is_file
 from sim.fleet.brain import cost_table
 from sim.fleet.brain.offload import HostMemory
 from sim.fleet.replay.checks import check_settings, check_traces, engine_settings
@@ -148,7 +149,7 @@ def _keys(jobs: Sequence[Job], study_folder: Path | None) -> list[str]:
 
 def _check_workload(mix: str, seed: int, engine: EngineSettings) -> None:
     # Processes read it as well, and the result is named by its content: a pipe gives that once.
-    if mix not in mixes.MIXES and not Path(mix).is_file():
+    if mix not in mixes.MIXES and not is_file(Path(mix)):
         raise InvalidArgumentError(
             "no such mix, and no such file",
             field="mix",
@@ -174,7 +175,7 @@ def _version(wanted: str, study_folder: Path | None) -> str:
 
 def _file_digest(name_or_path: str) -> str:
     path = Path(name_or_path)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if is_file(path) else ""
 
 
 @dataclass(eq=False)

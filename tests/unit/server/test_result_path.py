@@ -30,7 +30,7 @@ def test_an_older_result_stays_until_there_is_a_new_one(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    for path in (tmp_path, tmp_path / "file" / "result.json"):
+    for path in (tmp_path, tmp_path / "file" / "result.json", tmp_path / ("a" * 300)):
         with pytest.raises(InvalidArgumentError, match=r"--json.*cannot be written"):
             check_result_path(path, "--json")
 

@@ -6,7 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from sim.files import write_whole
+from sim.files import is_file, is_same_file, write_whole
+
+
+def test_a_name_that_no_file_can_have_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.touch()
+    assert is_file(path)
+    assert not is_file(tmp_path)
+    assert not is_file(Path("a" * 300))
+
+
+def test_one_file_by_two_names_is_the_same(tmp_path: Path) -> None:
+    path, link, other = tmp_path / "f", tmp_path / "link", tmp_path / "other"
+    path.touch()
+    other.touch()
+    link.symlink_to(path)
+    assert is_same_file(path, link)
+    assert not is_same_file(path, other)
+    assert not is_same_file(path, tmp_path / "none")
 
 
 def test_a_new_text_takes_the_place_of_the_old_one_and_nothing_is_left_beside_it(
