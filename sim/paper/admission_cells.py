@@ -65,13 +65,13 @@ def _workload(mix: str = "all", order: Literal["shuffled", "suite"] = "shuffled"
 
 STEADY = (
     Mix("all", _workload(), (24, 25, 26), (22, 27, 28), 26, 6.0),
-    Mix("long", _workload("long"), (20, 22, 23), (18, 24), 22, 3.2),
+    Mix("long", _workload("long"), (22, 23), (20, 24), 22, 3.2),
     Mix("short", _workload("short"), (28, 29, 30), (26, 31, 32), 30, 8.0, (32,)),
 )
 #: Where the length of tasks changes while the fleet runs.
 CHANGING = (
     Mix("suite-order", _workload(order="suite"), (22, 24, 25), (20, 26), 24, 6.0, (), 1.02),
-    Mix("turning", _workload("turning"), (20, 22, 23), (18, 24), 22, 5.5, (), 1.02),
+    Mix("turning", _workload("turning"), (22, 23), (20, 24), 22, 5.5, (), 1.02),
 )
 MIXES = (*STEADY, *CHANGING)
 

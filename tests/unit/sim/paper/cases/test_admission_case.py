@@ -312,5 +312,6 @@ def test_a_short_run_leaves_table_and_picture_with_its_command(tmp_path: Path) -
     table = (tmp_path / "admission.md").read_text()
     assert "python -m sim paper admission --quick" in table
     assert "**static cap 24**" in table
+    assert {row["verdict"] for row in content["rows"]} == {"not judged"}
     assert (tmp_path / content["pictures"][0]["file"]).stat().st_size > 0
     assert sum(cell.duration_s for cell in quick_cells((0,))) <= 3600.0
