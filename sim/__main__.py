@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -70,12 +71,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        # `... | head` closed its end. Point stdout elsewhere so that the exit does not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # `... | head` closed its end.
+        _forget_output()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _forget_output()
+        print(f"error: the disk is full: {error.filename or 'standard output'}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def _forget_output() -> None:
+    """Point stdout elsewhere, so that the exit does not complain of what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(args: argparse.Namespace) -> int:
