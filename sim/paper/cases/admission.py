@@ -46,9 +46,9 @@ _FULL_SEEDS = 2
 _NOTES = (
     "The study has no such table. The best static cap is the one with most requests/s over all "
     "seeds of its mix, known only after the sweep. Shares of it are over the seeds that both have.",
-    f"Caps near the best and ours have all seeds. Caps further out, the other policies and ours "
-    f"without refresh have {FEW_SEEDS}: the column `seeds` says so. Two runs of one cell that differ "
-    "in nothing but the seed are 1 to 2% apart.",
+    "Caps near the best and ours have all seeds. Caps further out, the other policies and ours "
+    f"without refresh have {FEW_SEEDS}: the column `seeds` says so. Two runs of one cell that "
+    "differ in nothing but the seed are 1 to 2% apart.",
     f"One fleet of {NUM_ROBOTS} robots stands for smaller and larger ones: the door is first in, "
     "first out, so as long as somebody waits the brain's load is the same. Rows `rps_of_N48` check "
     "that. Waits and evenness are not the same, and have rows of their own.",
@@ -318,9 +318,14 @@ def _draw(workplace: Workplace, sweep: Sweep) -> list[Picture]:
         column[1].set_ylim(93, 107)
         column[1].axhline(100 * mix.needed_share, color="black", ls="-.", lw=0.9, label="goal")
         column[1].set_xlabel("cap")
+        column[1].xaxis.get_major_locator().set_params(integer=True)
     grid[0][0].set_ylabel("requests/s, % of the best cap")
     grid[1][0].set_ylabel("the same, near 100%")
-    figure.legend(*grid[1][0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure.legend(
+        *grid[1][0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=5 if len(drawn) > 1 else 1,
+    )
     path = Path(workplace.folder) / "admission.png"
     figure.savefig(path, dpi=120)
     plt.close(figure)
