@@ -212,7 +212,10 @@ class LiveFleet:
             is_interrupted = True
         # What a server did that has gone ended when it was last heard.
         self._elapsed_s = books.now_s() if books.error is None else books.heard_s
-        self._close()
+        try:
+            self._close()
+        except KeyboardInterrupt:
+            is_interrupted = True  # asked twice: what was measured is kept, leases end the rest
         if books.error is not None and not isinstance(books.error, RobotSdkError):
             raise books.error  # a fault of this program
         return is_interrupted or books.error is not None

@@ -218,6 +218,26 @@ def test_a_signal_ends_all_episodes_and_keeps_a_partial_result(
     assert content["results"][0]["is_partial"] is True
 
 
+def test_whoever_interrupts_the_ending_as_well_still_gets_what_was_measured(
+    roomy: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = fleet.LiveFleet._close
+
+    def interrupted(self: fleet.LiveFleet) -> None:
+        close(self)
+        raise KeyboardInterrupt
+
+    def interrupt(progress: fleet.LiveProgress) -> None:
+        if progress.turns > 10:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fleet.LiveFleet, "_close", interrupted)
+    settings = ReplaySettings.sustained(3, duration_s=60.0, warm_up_s=0.0)
+    run = fleet.run(settings, LiveSettings(roomy.address), 0, traces=[TRACE], on_progress=interrupt)
+    assert run.result.is_partial is True
+    assert run.result.turns > 10
+
+
 @pytest.mark.faultinjection
 def test_a_server_that_goes_away_ends_the_run_with_a_reason_and_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
