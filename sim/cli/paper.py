@@ -14,6 +14,7 @@ from robot_sdk.errors import RobotSdkError
 from server.capacity.engine import study_version
 from sim.cli.output import why_unusable
 from sim.cli.stopping import sigterm_interrupts
+from sim.fleet.replay.runner import WorkerPool
 from sim.paper.case import Case, Workplace
 from sim.paper.plot import pyplot
 from sim.paper.registry import all_cases
@@ -84,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
     if args.case == [REPORT]:
         return _report(args.out, cases)
     pyplot()  # ends here, not after the first case, where matplotlib is missing
-    with sigterm_interrupts():
-        failed = _make(args, {name: cases[name] for name in args.case or cases})
+    with sigterm_interrupts(), WorkerPool() as pool:
+        failed = _make(args, {name: cases[name] for name in args.case or cases}, pool)
         if failed is None:
             _report(args.out, cases)
             return 130
@@ -134,7 +135,9 @@ def _study_folder(args: argparse.Namespace) -> Path | None:
     return STUDY_ENGINE.resolve()
 
 
-def _make(args: argparse.Namespace, cases: Mapping[str, Case]) -> list[str] | None:
+def _make(
+    args: argparse.Namespace, cases: Mapping[str, Case], pool: WorkerPool
+) -> list[str] | None:
     """Run the cases; names of those that failed, or None: interrupted."""
     study_folder = _study_folder(args)
     failed: list[str] = []
@@ -153,6 +156,7 @@ def _make(args: argparse.Namespace, cases: Mapping[str, Case]) -> list[str] | No
             quick=args.quick,
             study_folder=study_folder,
             num_seeds=args.seeds,
+            pool=pool,
         )
         started_s = SYSTEM_CLOCK.now_s()
         try:

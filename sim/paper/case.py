@@ -17,7 +17,7 @@ from sim.paper.rows import Row
 
 if TYPE_CHECKING:
     from sim.fleet.replay.result import ReplayResult
-    from sim.fleet.replay.runner import Job
+    from sim.fleet.replay.runner import Job, WorkerPool
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -53,6 +53,7 @@ class Workplace:
         quick: The reader wants a result in a minute: fewer seeds, sizes, virtual minutes.
         study_folder: Holds the study's vLLM 0.17.1; None: it is not there.
         num_seeds: What the caller asked for; None: each case as it sees fit.
+        pool: Processes of replays, kept from case to case; None: each case starts its own.
         finished: Plain values of what `map` and `replays` have given, by what it was, so that an
             interrupted case leaves them.
         draft: Likewise, rows and pictures that a case has made of what it has.
@@ -64,6 +65,7 @@ class Workplace:
     quick: bool = False
     study_folder: Path | None = None
     num_seeds: int | None = None
+    pool: WorkerPool | None = field(default=None, compare=False)
     finished: dict[str, list[Any]] = field(default_factory=dict, compare=False)
     draft: dict[str, Any] = field(default_factory=dict, compare=False)
 
@@ -121,6 +123,7 @@ class Workplace:
             processes=self.num_processes,
             study_folder=self.study_folder,
             store=self.folder / REPLAY_STORE,
+            pool=self.pool,
             on_result=place,
             on_progress=tell,
         )

@@ -80,6 +80,7 @@ def run_many(
     processes: int,
     study_folder: Path | None = None,
     store: Path | None = None,
+    pool: WorkerPool | None = None,
     on_result: Callable[[Job, ReplayResult], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Iterator[ReplayResult]:
@@ -91,6 +92,7 @@ def run_many(
         study_folder: Holds the study's vLLM; needed by jobs that ask for it.
         store: Results are kept there and taken from there, if settings, seed, engine version and
             code are the same.
+        pool: Its processes are used, and those that are left go back to it; None: of its own.
         on_result: Told each new or kept result as soon as it is there, in any order.
         on_progress: Told at most twice a second.
 
@@ -109,7 +111,7 @@ def run_many(
     keys = _keys(jobs, study_folder)
     kept_results = ResultStore(store)
     kept = kept_results.read(set(keys))
-    return _Runs(jobs, keys, kept, kept_results, processes, study_folder).run(
+    return _Runs(jobs, keys, kept, kept_results, processes, study_folder, pool).run(
         on_result or (lambda _job, _result: None), on_progress or (lambda _progress: None)
     )
 
@@ -178,14 +180,46 @@ def _file_digest(name_or_path: str) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if is_file(path) else ""
 
 
+_Events = queue.SimpleQueue[tuple["_Worker", dict[str, Any] | None]]
+
+
 @dataclass(eq=False)
 class _Worker:
     version: str
     process: subprocess.Popen[str]
+    events: _Events
     index: int | None = None
     now_s: float = 0.0
     is_loaded: bool = False
     reader: threading.Thread | None = field(default=None, repr=False)
+
+
+class WorkerPool:
+    """Processes that wait for the next `run_many`, since each takes seconds to load vLLM.
+
+    One folder of the study's vLLM serves all that use it. Close it; not safe across threads.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[_Worker] = []
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._take():
+            _stop(worker)
+
+    def _take(self) -> list[_Worker]:
+        workers, self._idle = self._idle, []
+        return workers
+
+    def _give(self, worker: _Worker) -> None:
+        self._idle.append(worker)
 
 
 class _Runs:
@@ -199,6 +233,7 @@ class _Runs:
         store: ResultStore,
         processes: int,
         study_folder: Path | None,
+        pool: WorkerPool | None,
     ) -> None:
         self._jobs = jobs
         self._keys = keys
@@ -215,8 +250,9 @@ class _Runs:
         )
         self._work_s = sum(jobs[index].settings.duration_s for index in todo)
         self._done_s = 0.0
+        self._pool = pool
         self._workers: list[_Worker] = []
-        self._events: queue.SimpleQueue[tuple[_Worker, dict[str, Any] | None]] = queue.SimpleQueue()
+        self._events: _Events = queue.SimpleQueue()
         self._started_s = SYSTEM_CLOCK.now_s()
         self._told_s = self._started_s
 
@@ -230,6 +266,7 @@ class _Runs:
         for index, result in self._results.items():
             on_result(self._jobs[index], result)
         try:
+            self._take_over()
             for index in range(len(self._jobs)):
                 try:
                     while index not in self._results:
@@ -251,6 +288,15 @@ class _Runs:
         moved_s = self._done_s + sum(worker.now_s for worker in self._workers)
         left_s = elapsed_s * (self._work_s - moved_s) / moved_s if moved_s else None
         return Progress(len(self._results), len(self._jobs), self._reused, elapsed_s, left_s)
+
+    def _take_over(self) -> None:
+        """Use what waits in the pool; a process that has ended meanwhile is left out."""
+        for worker in self._pool._take() if self._pool is not None else ():
+            if worker.process.poll() is None:
+                worker.events = self._events
+                self._workers.append(worker)
+            else:
+                _stop(worker)
 
     def _advance(self) -> None:
         """Keep all processes busy and take in one piece of news."""
@@ -297,21 +343,11 @@ class _Runs:
             env={"OMP_NUM_THREADS": "1", **os.environ},
             start_new_session=True,  # an interrupt from the keyboard is for this process alone
         )
-        worker = _Worker(version, process)
-        worker.reader = threading.Thread(target=self._read, args=(worker,), daemon=True)
+        worker = _Worker(version, process, self._events)
+        worker.reader = threading.Thread(target=_read, args=(worker,), daemon=True)
         worker.reader.start()
         self._workers.append(worker)
         return worker
-
-    def _read(self, worker: _Worker) -> None:
-        assert worker.process.stdout is not None
-        with worker.process.stdout as lines:
-            for line in lines:
-                try:
-                    self._events.put((worker, json.loads(line)))
-                except ValueError:
-                    continue  # half a line of a process that was killed
-        self._events.put((worker, None))
 
     def _take_in(self, worker: _Worker, told: dict[str, Any] | None) -> None:
         if told is None:
@@ -361,7 +397,22 @@ class _Runs:
     def _close(self) -> None:
         workers, self._workers = self._workers, []
         for worker in workers:
-            _stop(worker)
+            is_idle = worker.index is None and worker.process.poll() is None
+            if self._pool is not None and is_idle:
+                self._pool._give(worker)
+            else:
+                _stop(worker)
+
+
+def _read(worker: _Worker) -> None:
+    assert worker.process.stdout is not None
+    with worker.process.stdout as lines:
+        for line in lines:
+            try:
+                worker.events.put((worker, json.loads(line)))
+            except ValueError:
+                continue  # half a line of a process that was killed
+    worker.events.put((worker, None))
 
 
 def _stop(worker: _Worker) -> None:

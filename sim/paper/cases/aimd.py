@@ -161,5 +161,5 @@ CASE = Case(
     "the study's AIMD: its usage signal stays low while hits fall, so it never lowers its cap",
     2,
     run,
-    quick_minutes=0.2,
+    quick_minutes=0.1,
 )

@@ -132,4 +132,4 @@ def _draw(
     return Picture(path.name, "three ways to arrive at 22 robots")
 
 
-CASE = Case("22 robots reached cold, ramping up and ramping down", 1.8, run, quick_minutes=0.2)
+CASE = Case("22 robots reached cold, ramping up and ramping down", 1.8, run, quick_minutes=0.1)

@@ -544,5 +544,5 @@ CASE = Case(
     "robots a box carries with both tiers at once, and what `server plan` says of it",
     2.5,
     run,
-    quick_minutes=0.3,
+    quick_minutes=0.2,
 )

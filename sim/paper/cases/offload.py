@@ -236,4 +236,4 @@ def _draw(
     workplace.say(f"wrote {path}")
 
 
-CASE = Case("KV blocks in host memory, a model: where it removes the cliff", 2.3, run, 0.3)
+CASE = Case("KV blocks in host memory, a model: where it removes the cliff", 2.3, run, 0.2)

@@ -145,4 +145,4 @@ def _draw(
     return Picture(path.name, "hit rate after an overload is taken away")
 
 
-CASE = Case("an overload that is taken away: time until hits are back", 1.9, run, quick_minutes=0.2)
+CASE = Case("an overload that is taken away: time until hits are back", 1.9, run, quick_minutes=0.1)

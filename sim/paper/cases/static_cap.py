@@ -180,5 +180,5 @@ CASE = Case(
     "static caps: throughput, hits, episodes and how evenly they are shared",
     3,
     run,
-    quick_minutes=0.2,
+    quick_minutes=0.1,
 )

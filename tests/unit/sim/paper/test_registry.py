@@ -18,8 +18,11 @@ def test_every_file_of_the_cases_is_a_case_that_says_what_it_shows_and_how_long_
     assert all(case.title and case.minutes > 0 for case in cases.values())
 
 
-def test_all_cases_are_stated_to_take_less_than_40_minutes_together() -> None:
-    assert sum(case.minutes for case in all_cases().values()) < 40
+def test_all_cases_are_stated_to_take_less_than_40_minutes_and_less_than_4_when_quick() -> None:
+    cases = all_cases().values()
+    quick = [case.minutes if case.quick_minutes is None else case.quick_minutes for case in cases]
+    assert sum(case.minutes for case in cases) < 40
+    assert sum(quick) < 4
 
 
 def test_the_list_names_every_case_with_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from sim.fleet.replay import runner
 from sim.fleet.replay.result import ReplayResult
-from sim.fleet.replay.runner import Job, Progress, run_many
+from sim.fleet.replay.runner import Job, Progress, WorkerPool, run_many
 from sim.fleet.replay.settings import (
     AdmissionChoice,
     EngineChoice,
@@ -175,3 +176,41 @@ def test_no_process_is_left_behind_when_the_reader_stops_early() -> None:
 
 def test_the_fake_results_can_be_kept() -> None:
     assert ReplayResult.from_json(result(3, "x").to_json()) == result(3, "x")
+
+
+def pids(results: list[ReplayResult]) -> set[float]:
+    return {result.wall_s for result in results}
+
+
+def is_running(pid: float) -> bool:
+    return Path(f"/proc/{int(pid)}").exists()
+
+
+def test_processes_of_a_pool_serve_one_number_of_runs_after_the_other_and_end_with_it() -> None:
+    with WorkerPool() as pool:
+        first = list(run_many([Job(SETTINGS, 1), Job(SETTINGS, 2)], processes=2, pool=pool))
+        again = list(run_many([Job(SETTINGS, 3), Job(SETTINGS, 4)], processes=2, pool=pool))
+        assert all(is_running(pid) for pid in pids(first))
+        assert pids(again) <= pids(first)
+    assert not any(is_running(pid) for pid in pids(first))
+
+
+def test_a_process_of_a_pool_makes_way_for_one_of_another_version(study_folder: Path) -> None:
+    with WorkerPool() as pool:
+        runs = [
+            list(run_many([Job(settings, 1)], processes=1, study_folder=study_folder, pool=pool))
+            for settings in (SETTINGS, STUDY)
+        ]
+        assert [run[0].engine_version for run in runs] == ["installed", "study"]
+        assert not is_running(runs[0][0].wall_s)
+
+
+def test_a_process_that_failed_or_died_is_not_used_again() -> None:
+    with WorkerPool() as pool:
+        with pytest.raises(RobotSdkError, match="bad luck"):
+            list(run_many([Job(SETTINGS, 13)], processes=1, pool=pool))
+        first = list(run_many([Job(SETTINGS, 1)], processes=1, pool=pool))
+        os.kill(int(first[0].wall_s), signal.SIGKILL)
+        os.waitid(os.P_PID, int(first[0].wall_s), os.WEXITED | os.WNOWAIT)
+        again = list(run_many([Job(SETTINGS, 2)], processes=1, pool=pool))
+    assert pids(again).isdisjoint(pids(first))
