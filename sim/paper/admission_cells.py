@@ -42,6 +42,8 @@ class Mix:
     Attributes:
         caps: Near the best, by a sweep of an earlier day: within 2% of it, and what lies between.
         outer_caps: On both sides of them, so that the best lies inside; a few seeds show it.
+        refreshed_caps: Tried with refreshes of prefixes as ours has them: what that is worth
+            without our admission. No rivals of ours: a static cap of the field has no such thing.
         good_cap: One of `caps` that held in every run; what is checked with other fleets.
         full_robots: Fleets so small that all of them may be inside, which makes each another
             process: there every policy has runs of its own.
@@ -53,6 +55,7 @@ class Mix:
     workload: WorkloadChoice
     caps: tuple[int, ...]
     outer_caps: tuple[int, ...]
+    refreshed_caps: tuple[int, ...]
     good_cap: int
     episodes_per_min: float
     full_robots: tuple[int, ...] = ()
@@ -64,14 +67,16 @@ def _workload(mix: str = "all", order: Literal["shuffled", "suite"] = "shuffled"
 
 
 STEADY = (
-    Mix("all", _workload(), (24, 25, 26), (22, 27, 28), 26, 6.0),
-    Mix("long", _workload("long"), (22, 23), (20, 24), 22, 3.2),
-    Mix("short", _workload("short"), (28, 29, 30), (26, 31, 32), 30, 8.0, (32,)),
+    Mix("all", _workload(), (24, 25, 26), (22, 27, 28), (30, 32), 26, 6.0),
+    Mix("long", _workload("long"), (22, 23), (20, 24), (24, 26), 22, 3.2),
+    Mix("short", _workload("short"), (28, 29, 30), (26, 31, 32), (34, 36), 30, 8.0, (32,)),
 )
 #: Where the length of tasks changes while the fleet runs.
 CHANGING = (
-    Mix("suite-order", _workload(order="suite"), (22, 24, 25), (20, 26), 24, 6.0, (), 1.02),
-    Mix("turning", _workload("turning"), (22, 23), (20, 24), 22, 5.5, (), 1.02),
+    Mix(
+        "suite-order", _workload(order="suite"), (22, 24, 25), (20, 26), (28, 30), 24, 6.0, (), 1.02
+    ),
+    Mix("turning", _workload("turning"), (22, 23), (20, 24), (24, 26), 22, 5.5, (), 1.02),
 )
 MIXES = (*STEADY, *CHANGING)
 
@@ -102,8 +107,8 @@ class Cell:
 
     @property
     def is_cap(self) -> bool:
-        """A static cap."""
-        return self.admission.policy == "static-cap"
+        """A static cap and nothing else."""
+        return self.admission.policy == "static-cap" and not self.admission.settings.get("refresh")
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -135,6 +140,10 @@ def cells(seeds: Sequence[int], *, is_full: bool) -> list[Cell]:
             found.append(_capped(mix, cap, every if cap in mix.caps else few))
     if not is_full:
         return found
+    for mix in MIXES:
+        for cap in mix.refreshed_caps:
+            warm = AdmissionChoice("static-cap", {"cap": cap, "refresh": True})
+            found.append(Cell(mix, f"{cap_name(cap)}, refreshed", warm, few))
     for mix in STEADY:
         for name in OTHERS:
             hold_s = PAUSE_S if name == "pause-resume" else 30.0
