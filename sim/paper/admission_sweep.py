@@ -51,15 +51,15 @@ class Sweep:
             and self.runs(cell)
         ]
 
-    def best_cap(self, mix: Mix, robots: int = NUM_ROBOTS) -> Cell | None:
-        """Most requests/s among the caps that have most seeds; None: no cap has a result."""
+    def best_cap(self, mix: Mix, robots: int = NUM_ROBOTS, quantity: str = "rps") -> Cell | None:
+        """Most of a quantity among the caps that have most seeds; None: no cap has a result."""
         caps = self.caps(mix, robots)
         if not caps:
             return None
         most = max(len(self.runs(cell)) for cell in caps)
         return max(
             (cell for cell in caps if len(self.runs(cell)) == most),
-            key=lambda cell: mean_of(self.runs(cell).values(), "rps"),
+            key=lambda cell: mean_of(self.runs(cell).values(), quantity),
         )
 
     def share(self, cell: Cell, of: Cell, quantity: str) -> tuple[float, int] | None:
@@ -72,6 +72,15 @@ class Sweep:
         if whole == 0.0:
             return None
         return mean_of([mine[seed] for seed in common], quantity) / whole, len(common)
+
+    def share_by_seed(self, cell: Cell, of: Cell, quantity: str) -> tuple[float, ...]:
+        """The same seed by seed, over those that both have: both ran the same episodes."""
+        mine, theirs = self.runs(cell), self.runs(of)
+        return tuple(
+            getattr(mine[seed], quantity) / whole
+            for seed in sorted(set(mine) & set(theirs))
+            if (whole := getattr(theirs[seed], quantity))
+        )
 
 
 def mean_of(results: Collection[ReplayResult], quantity: str) -> float:

@@ -67,13 +67,13 @@ def policies(sweep: Sweep) -> list[str]:
 
 def _policy_line(sweep: Sweep, cell: Cell) -> str:
     runs = sweep.runs(cell)
-    best = sweep.best_cap(cell.mix, cell.num_robots)
     parts = [
         cell.mix.name,
         str(cell.num_robots),
-        f"**{cell.policy}**" if cell == best else cell.policy,
+        f"**{cell.policy}**" if cell == sweep.best_cap(cell.mix, cell.num_robots) else cell.policy,
     ]
     for quantity in ("rps", "episodes_per_min"):
+        best = sweep.best_cap(cell.mix, cell.num_robots, quantity)
         share = None if best is None else sweep.share(cell, best, quantity)
         parts += [
             f"{mean_of(runs.values(), quantity):.3f}",

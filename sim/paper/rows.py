@@ -14,7 +14,8 @@ StudyValue = float | tuple[float | None, float | None] | None
 Kind = Literal["simulated", "measured", "computed"]
 Verdict = Literal["inside", "outside", "not judged", "not run"]
 
-#: Of `Row.within`: the study's value has to lie in the range of our seeds.
+#: Of `Row.within`: the study's value, or both ends of its range, has to lie in the range of our
+#: seeds. A seed without a value never reached one within its run: that end of the range is open.
 SEEDS: Literal["seeds"] = "seeds"
 #: Shares and indices: two hit rates of 0.98 and 1.00 are 0.02 apart, not 2%.
 ABSOLUTE_UNITS = ("share", "index")
@@ -29,7 +30,8 @@ class Row:
         quantity: "rps", "hit", "episodes_per_min", "jain", ...
         unit: "1/s", "tokens/min", "s", ...; "share" and "index" are compared by difference, all
             others by ratio; "" is a plain number.
-        study: The study's value, the range of its runs, or None: it has none.
+        study: The study's value, the range of its runs, or None: it has none. Of a goal, what was
+            asked for.
         ours: Mean over our seeds; None: it was not run here.
         per_seed: In the order of the seeds; empty: nothing in it depends on a seed.
         kind: "simulated" in virtual time, "measured" on a clock, or "computed" from a rule.
@@ -37,6 +39,7 @@ class Row:
         variant: What differs from other rows of the same name, for example "vLLM 0.32.0".
         within: How far apart they may be: a ratio or a difference as the unit says, or "seeds";
             None: not judged.
+        is_goal: It is set beside a goal of this project and not beside the study.
     """
 
     row: str
@@ -49,6 +52,7 @@ class Row:
     note: str = ""
     variant: str = ""
     within: float | Literal["seeds"] | None = None
+    is_goal: bool = False
 
     @property
     def is_absolute(self) -> bool:
@@ -71,12 +75,14 @@ class Row:
     @property
     def verdict(self) -> Verdict:
         """Whether it is as near as it has to be."""
-        if self.ours is None:
+        if self.ours is None and not self.per_seed:
             return "not run"
-        if self.within is None or self.difference is None:
+        if self.study is None or self.within is None:
             return "not judged"
         if self.within == SEEDS:
-            return "inside" if self._overlaps_seeds() else "outside"
+            return "inside" if self._seeds_hold_the_study() else "outside"
+        if self.difference is None:
+            return "not judged"
         # Both come from decimals, so that 0.06 apart may be a rounding more.
         return "inside" if abs(self.difference) <= self.within + 1e-9 else "outside"
 
@@ -96,6 +102,7 @@ class Row:
             "variant": self.variant,
             "within": self.within,
             "verdict": self.verdict,
+            "is_goal": self.is_goal,
             "note": self.note,
         }
 
@@ -119,6 +126,7 @@ class Row:
                 note=content["note"],
                 variant=content["variant"],
                 within=content["within"],
+                is_goal=content["is_goal"],
             )
         except (KeyError, TypeError, IndexError) as error:
             raise InvalidArgumentError(f"not a row: {error!r}", value=content) from None
@@ -131,10 +139,11 @@ class Row:
         low, high = self.study
         return -math.inf if low is None else low, math.inf if high is None else high
 
-    def _overlaps_seeds(self) -> bool:
-        known = [one for one in (*self.per_seed, self.ours) if one is not None]
+    def _seeds_hold_the_study(self) -> bool:
+        known = [one for one in self.per_seed or (self.ours,) if one is not None]
         low, high = self._bounds()
-        return min(known) <= high and max(known) >= low
+        highest = math.inf if None in self.per_seed else max(known)
+        return min(known, default=math.inf) <= low and high <= highest
 
 
 def seed_row(

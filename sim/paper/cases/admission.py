@@ -9,6 +9,7 @@ from typing import Any
 from robot_sdk.errors import RobotSdkError
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.runner import Job
+from sim.fleet.statistics import seed_mean
 from sim.paper import admission_words
 from sim.paper.admission_cells import (
     DURATION_S,
@@ -44,8 +45,12 @@ _FAIR_SEED = 0
 _FULL_SEEDS = 2
 
 _NOTES = (
-    "The study has no such table. The best static cap is the one with most requests/s over all "
-    "seeds of its mix, known only after the sweep. Shares of it are over the seeds that both have.",
+    "The study has no such table. The best static cap is the one with most requests/s (of "
+    "episodes/min: most of those) over all seeds of its mix, known only after the sweep. Shares of "
+    "it are over the seeds that both have.",
+    "Ours is two things, admission and refreshes of prefixes, and static caps have neither. "
+    "`no refresh` and `refreshed` caps tell them apart.",
+    "P99 wait: of episodes that came in; those that still wait at the end of a run are not in it.",
     "Caps near the best and ours have all seeds. Caps further out, the other policies and ours "
     f"without refresh have {FEW_SEEDS}: the column `seeds` says so. Two runs of one cell that "
     "differ in nothing but the seed are 1 to 2% apart.",
@@ -166,7 +171,6 @@ def _rows(cell: Cell, results: Sequence[ReplayResult]) -> list[Row]:
 
 def _share_rows(sweep: Sweep, mix: Mix, robots: int) -> list[Row]:
     """Ours over the best cap, and its worst run; judged by what was set as the goal."""
-    best = sweep.best_cap(mix, robots)
     rows = []
     for policy in (OURS, OURS_MISLED, OURS_COOLING):
         cell = sweep.cell(mix, policy, robots)
@@ -174,9 +178,15 @@ def _share_rows(sweep: Sweep, mix: Mix, robots: int) -> list[Row]:
             continue
         is_judged = policy != OURS_COOLING and cell.duration_s >= DURATION_S
         for quantity, _ in QUANTITIES:
+            best = sweep.best_cap(mix, robots, quantity)
             share = None if best is None else sweep.share(cell, best, quantity)
             if best is None or share is None:
                 continue
+            by_seed = sweep.share_by_seed(cell, best, quantity)
+            over = seed_mean(by_seed)
+            spread = ""
+            if over is not None and over.low is not None and over.high is not None:
+                spread = f"; 95% interval of the seeds' shares {over.low:.3f} to {over.high:.3f}"
             rows.append(
                 Row(
                     cell.row,
@@ -184,9 +194,11 @@ def _share_rows(sweep: Sweep, mix: Mix, robots: int) -> list[Row]:
                     "",
                     (mix.needed_share, None) if is_judged else None,
                     share[0],
-                    note=f"the best is {best.policy}; seeds in common: {share[1]}",
+                    by_seed,
+                    note=f"the best is {best.policy}; seeds in common: {share[1]}{spread}",
                     variant=policy,
                     within=0.0 if is_judged else None,
+                    is_goal=is_judged,
                 )
             )
         rows.append(
@@ -199,6 +211,7 @@ def _share_rows(sweep: Sweep, mix: Mix, robots: int) -> list[Row]:
                 note="after the warm-up",
                 variant=policy,
                 within=0.0 if is_judged else None,
+                is_goal=is_judged,
             )
         )
     return rows
@@ -227,6 +240,7 @@ def _outer_rows(sweep: Sweep, mix: Mix) -> list[Row]:
             note=f"requests/s of {policy} over {best.policy}; seeds in common: {seeds}",
             variant="static caps with few seeds",
             within=0.0,
+            is_goal=True,
         )
     ]
 
@@ -247,6 +261,7 @@ def _check_rows(sweep: Sweep, cell: Cell) -> list[Row]:
             note="the same seed in both fleets",
             variant=cell.policy,
             within=0.0,
+            is_goal=True,
         )
     ]
 
@@ -256,7 +271,12 @@ def _fair_rows(mix: str, robots: int, result: ReplayResult) -> list[Row]:
     variant = f"{OURS}, even"
     note = f"{result.duration_s / 60:.0f} virtual minutes"
     is_long_enough = result.fewest_episodes >= FAIR_EPISODES
-    judged: dict[str, Any] = {"note": note, "variant": variant, "within": 0.0}
+    judged: dict[str, Any] = {
+        "note": note,
+        "variant": variant,
+        "within": 0.0,
+        "is_goal": True,
+    }
     return [
         Row(
             name,

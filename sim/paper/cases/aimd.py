@@ -12,6 +12,7 @@ from sim.paper.plot import pyplot
 from sim.paper.replay_rows import (
     BRAIN,
     CAPPED_S,
+    FITTED_NOTE,
     HIT,
     QUICK_S,
     RPS,
@@ -76,6 +77,7 @@ def run(workplace: Workplace) -> None:
             "The study gives the rule and its interval of 30 s; the initial cap (16), the step "
             "(+1) and the thresholds (0.8) are ours. A lower start collapses later, so the mean "
             "over the run is higher. Its runs: 80 records in all, so 20 minutes each.",
+            FITTED_NOTE,
         ],
     )
     say_rows(workplace, rows)

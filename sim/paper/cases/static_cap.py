@@ -14,6 +14,7 @@ from sim.paper.replay_rows import (
     ALL,
     BRAIN,
     CAPPED_S,
+    FITTED_NOTE,
     QUICK_S,
     SUSTAINED_S,
     FleetRun,
@@ -62,6 +63,7 @@ def run(workplace: Workplace) -> None:
         notes=[
             "The study's runs with a cap lasted 20 minutes, which its episodes over its episodes "
             "per minute say; so do ours. Jain's index of so few episodes a robot depends on it.",
+            FITTED_NOTE,
         ],
     )
     say_rows(workplace, rows)

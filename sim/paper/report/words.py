@@ -22,6 +22,11 @@ def number(value: float | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def beside(row: Row) -> str:
+    """What ours is set beside: the study's value, or a goal."""
+    return f"goal {study(row.study)}" if row.is_goal else study(row.study)
+
+
 def study(value: StudyValue) -> str:
     """A number, a range, or one open end of it."""
     if not isinstance(value, tuple):
@@ -44,7 +49,9 @@ def difference(row: Row) -> str:
     if found == 0.0:
         return "0" if not isinstance(row.study, tuple) else "in range"
     if row.is_absolute:
-        return f"{found:+.4f}".rstrip("0") if abs(found) < 10 else f"{found:+,.0f}"
+        if abs(found) >= 10:
+            return f"{found:+,.0f}"
+        return f"{found:+.4f}".rstrip("0").rstrip(".")
     return f"{100 * found:+.1f}%"
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_sdk.errors import InvalidArgumentError
+from sim.paper.report import words
 from sim.paper.rows import SEEDS, Row, StudyValue, seed_row
 
 FINITE = st.integers(-(10**9), 10**9).map(lambda number: number / 1000)
@@ -54,7 +55,26 @@ def test_a_row_is_judged_by_its_own_tolerance() -> None:
 def test_a_collapse_row_is_inside_where_the_studys_value_lies_in_the_seeds_range() -> None:
     assert seed_row("N32", "rps", "1/s", 0.6, [0.5, None, 0.7], within=SEEDS).verdict == "inside"
     assert seed_row("N32", "rps", "1/s", 0.6, [0.61, 0.7], within=SEEDS).verdict == "outside"
-    assert seed_row("N28", "rps", "1/s", (0.66, 0.83), [0.8, 1.0], within=SEEDS).verdict == "inside"
+    touching = seed_row("N28", "rps", "1/s", (0.66, 0.83), [0.8, 1.0], within=SEEDS)
+    assert touching.verdict == "outside"
+    around = seed_row("N28", "rps", "1/s", (0.66, 0.83), [0.6, 1.0], within=SEEDS)
+    assert around.verdict == "inside"
+
+
+def test_a_seed_that_never_got_there_leaves_the_upper_end_open() -> None:
+    def verdict(study: tuple[float, float], *per_seed: float | None) -> str:
+        return seed_row("N24", "collapse_minute", "min", study, per_seed, within=SEEDS).verdict
+
+    assert verdict((8.0, 20.0), 7.0, 12.0) == "outside"
+    assert verdict((8.0, 20.0), 7.0, 12.0, None) == "inside"
+    assert verdict((8.0, 20.0), 9.0, None) == "outside"
+    assert verdict((8.0, 20.0), None, None) == "outside"
+
+
+def test_a_goal_is_not_called_a_figure_of_the_study() -> None:
+    row = Row("all_N48", "jain", "index", (0.95, None), 0.97, within=0.0, is_goal=True)
+    assert words.beside(row) == "goal ≥ 0.95"
+    assert Row.from_json(row.to_json()) == row
 
 
 def test_a_seeds_row_leaves_seeds_without_a_value_out_of_its_mean() -> None:

@@ -198,7 +198,8 @@ def test_policies_with_fewer_seeds_are_compared_over_the_seeds_that_both_have(
     (ablated,) = rows_of(content, row="all_N48", quantity="rps_of_best_cap", variant=OURS_COOLING)
     assert ablated["ours"] == pytest.approx(2.42 / 2.4)
     assert ablated["verdict"] == "not judged"
-    assert ablated["note"].endswith("seeds in common: 3")
+    assert "seeds in common: 3; 95% interval" in ablated["note"]
+    assert len(ablated["per_seed"]) == 3
     (outer,) = rows_of(content, row="all_N48", quantity="best_outer_cap_of_best_cap")
     assert outer["ours"] == pytest.approx(2.36 / 2.4)
     assert outer["verdict"] == "inside"
