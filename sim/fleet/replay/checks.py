@@ -190,6 +190,14 @@ def _check_action(settings: ReplaySettings) -> None:
     _whole("horizon", action.horizon, 1, _MOST_ROWS)
     _whole("executed_steps", action.executed_steps, 1, action.horizon)
     _one_of("discipline", action.discipline, tuple(DISCIPLINES))
+    if any(point.cuts_off for point in settings.fleet):
+        # The tier's tools run to their end, beside the robot's next episode.
+        raise InvalidArgumentError(
+            "an action tier cannot end a policy whose episode is cut off",
+            field="fleet",
+            value="cuts_off",
+            allowed=("robots that leave when their episode has ended",),
+        )
 
 
 def _whole(name: str, value: int, least: int, most: int) -> None:

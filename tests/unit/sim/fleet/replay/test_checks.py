@@ -69,6 +69,13 @@ GOOD = ReplaySettings.sustained(8)
         ({"action": ActionChoice(num_gpus=0)}, "action GPUs"),
         ({"action": ActionChoice(discipline="none")}, "discipline"),
         ({"action": ActionChoice(horizon=5, executed_steps=6)}, "executed_steps"),
+        (
+            {
+                "action": ActionChoice(),
+                "fleet": (FleetPoint(0.0, 8), FleetPoint(60.0, 4, cuts_off=True)),
+            },
+            "fleet",
+        ),
     ],
 )
 def test_what_is_out_of_range_is_refused_by_name(change: dict[str, Any], named: str) -> None:
