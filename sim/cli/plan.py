@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from robot_sdk.action_source import Pace
-from robot_sdk.errors import InvalidArgumentError
-from sim.libero.suites import NUM_TASKS, SUITES, check_suite
+from sim.cli.indices import parse_indices
+from sim.libero.suites import NUM_TASKS, check_suite
 
 #: Every task of every suite comes with this many fixed initial states.
 NUM_INITS = 50
-_MOST_DIGITS = 20
 
 
 @dataclass(frozen=True, order=True)
@@ -71,30 +70,3 @@ def plan_jobs(suite: str, tasks: str, inits: str) -> list[Job]:
     task_indices = parse_indices("tasks", tasks, NUM_TASKS)
     init_indices = parse_indices("inits", inits, NUM_INITS)
     return [Job(suite, task, init) for task in task_indices for init in init_indices]
-
-
-def parse_indices(field: str, text: str, count: int) -> list[int]:
-    """Indices below `count` from text like "0-4,7"; in order, each once.
-
-    Raises:
-        InvalidArgumentError: Not such a text, or an index out of range.
-    """
-    found: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InvalidArgumentError(
-                "not a list of indices", field=field, value=text, allowed=["0-9", "0,3,5-7"]
-            )
-        # A number of thousands of digits cannot even be read.
-        is_short = max(len(first), len(last)) <= _MOST_DIGITS
-        low, high = (int(first), int(last or first)) if is_short else (0, count)
-        if low > high or high >= count:
-            raise InvalidArgumentError(
-                "no such index", field=field, value=part.strip(), allowed=[f"0 to {count - 1}"]
-            )
-        found.update(range(low, high + 1))
-    return sorted(found)
-
-
-__all__ = ["NUM_INITS", "SUITES", "Job", "RobotSettings", "parse_indices", "plan_jobs"]

@@ -7,7 +7,7 @@ import sys
 
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from sim.cli import replay_live, replay_options
-from sim.cli.plan import parse_indices
+from sim.cli.indices import parse_indices
 from sim.cli.replay_options import settings_of
 from sim.cli.replay_output import (
     ProgressLine,

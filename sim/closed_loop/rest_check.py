@@ -16,7 +16,7 @@ import numpy as np
 
 from robot_sdk.clock import VirtualClock
 from server.policy.flow.policy import EXECUTED_STEPS, FlowPolicy
-from sim.cli.plan import parse_indices
+from sim.cli.indices import parse_indices
 from sim.closed_loop.resting import RestingRobot
 from sim.libero.env import LiberoEnv
 from sim.libero.policy_inputs import PolicyTask

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from robot_sdk.errors import InvalidArgumentError
-from sim.cli.plan import Job, parse_indices, plan_jobs
+from sim.cli.plan import Job, plan_jobs
 
 
 def test_all_initial_states_of_a_task_come_together() -> None:
@@ -12,19 +12,6 @@ def test_all_initial_states_of_a_task_come_together() -> None:
     assert [(job.task_index, job.init_index) for job in jobs] == [(1, 0), (1, 1), (3, 0), (3, 1)]
     assert jobs[0] == Job("libero_goal_swap", 1, 0)
     assert jobs[0].label == "goal_swap-1-0"
-
-
-@pytest.mark.parametrize(
-    ("text", "indices"), [("0", [0]), ("0-2", [0, 1, 2]), ("7, 1-2,2", [1, 2, 7])]
-)
-def test_indices_are_read_in_order_each_once(text: str, indices: list[int]) -> None:
-    assert parse_indices("tasks", text, 10) == indices
-
-
-@pytest.mark.parametrize("text", ["", "a", "-1", "1-", "3-1", "10", "0-10", "1;2", "1.5"])
-def test_wrong_indices_are_refused_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="allowed"):
-        parse_indices("tasks", text, 10)
 
 
 def test_unknown_suite_lists_the_suites_and_the_nearest() -> None:
