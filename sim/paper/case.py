@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from robot_sdk.clock import wall_unix_ns
 from robot_sdk.version import __version__
-from sim.cli.result_file import machine
+from sim.files import write_whole
+from sim.machine import machine
 from sim.paper.parallel import in_processes
 from sim.paper.rows import Row
 
@@ -143,9 +144,7 @@ class Workplace:
         }
         path = self.folder / f"{name}.json"
         # A reader, and a report made of an interrupted run, never see half of it.
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps({**made, **content}, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps({**made, **content}, indent=1) + "\n")
         self.say(f"wrote {path}")
 
     def write_case(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from sim.files import write_whole
 from sim.paper.case import Case
 from sim.paper.registry import in_order
 from sim.paper.report.collect import CaseResult, collect
@@ -31,9 +32,7 @@ def write_report(folder: Path, cases: Mapping[str, Case]) -> list[str]:
     ordered = [by_name[name] for name in in_order(by_name)]
     missing = {name: case for name, case in cases.items() if name not in by_name}
     path = folder / FILE
-    part = path.with_name(path.name + ".part")
-    part.write_text(page(ordered, cases, missing, problems, folder), encoding="utf-8")
-    part.replace(path)
+    write_whole(path, page(ordered, cases, missing, problems, folder))
     return [*_lines(ordered, missing), *problems, f"wrote {path}"]
 
 
