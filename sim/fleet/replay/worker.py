@@ -7,15 +7,12 @@ that is on, whose result is then a partial one.
 from __future__ import annotations
 
 import json
-import os
 import sys
-from pathlib import Path
 from typing import Any, TextIO
 
 from robot_sdk.errors import RobotSdkError
-from server.capacity.engine import library as vllm_library
-from server.capacity.engine import study_version
 from server.capacity.engine.library import Library
+from server.capacity.engine_worker import load_library, take_standard_output
 from sim.fleet.replay import replay
 from sim.fleet.replay.settings import ReplaySettings
 
@@ -25,11 +22,9 @@ _PROGRESS_S = 30
 
 def main(study_folder: str | None) -> int:
     """Work until the input ends; returns 0, or 1 if vLLM cannot be loaded."""
-    # Libraries print; standard output belongs to the results alone.
-    out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    out = take_standard_output()
     try:
-        library = _load(study_folder)
+        library = load_library(study_folder)
         _tell(out, ready=library.version)
         for line in sys.stdin:
             _work(json.loads(line), library, out)
@@ -39,10 +34,6 @@ def main(study_folder: str | None) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-def _load(study_folder: str | None) -> Library:
-    return vllm_library.load() if study_folder is None else study_version.load(Path(study_folder))
 
 
 def _work(order: dict[str, Any], library: Library, out: TextIO) -> None:
