@@ -82,7 +82,8 @@ def _add_admission(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the policy, for example cap=16; may be repeated",
+        help="a setting of the policy, for example cap=16, by the policy's own name for it and not "
+        "as the server's SECTION.KEY; may be repeated",
     )
     group.add_argument(
         "--told-pool-share",
