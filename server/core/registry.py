@@ -232,17 +232,25 @@ class EpisodeRegistry:
         self.ledger.begin_turn(episode_id)
         return 0.0
 
+    def turn_failed(self, episode_id: str) -> None:
+        """A turn will not be recorded: it failed or was given up, held or begun.
+
+        Without effect if the episode has none, or is not inside any more.
+        """
+        self.ledger.abandon_turn(episode_id)
+
     def due_refreshes(self, now_s: float) -> list[str]:
         """Episodes whose prefix the engine is to touch now; call it at every tick.
 
         For each of them `refresh_done` must follow. Empty if the policy does not want it, or the
         engine cannot.
         """
-        if not self._engine.can_refresh or not self.ledger.refreshes_are_due(now_s):
+        if not self.ledger.refreshes_are_due(now_s):
             return []
         limit_blocks = None
-        with self._faults_logged("limit of refreshes"):
-            limit_blocks = self.admission.refresh_limit_blocks(self.ledger.snapshot(now_s))
+        if self._engine.can_refresh:
+            with self._faults_logged("limit of refreshes"):
+                limit_blocks = self.admission.refresh_limit_blocks(self.ledger.snapshot(now_s))
         return self.ledger.due_refreshes(limit_blocks, now_s)
 
     def refresh_done(self, episode_id: str, found: bool | None, now_s: float) -> None:

@@ -83,7 +83,6 @@ class PrefixLedger:
         self._cached_tokens = 0
         self._computed_tokens = 0
         self._generated_tokens = 0
-        self._refresher = PrefixRefresher()
         self._refresh_limit_blocks: int | None = None
         self._refreshes_found = 0
         self._refreshes_lost = 0
@@ -146,6 +145,11 @@ class PrefixLedger:
                 self._refresh_limit_blocks,
             )
 
+    def abandon_turn(self, episode_id: str) -> None:
+        """A turn that has begun will not be recorded. Without effect if none is on."""
+        if self._begun.pop(episode_id, None) is not None:
+            self._distances.abandon_turn(episode_id)
+
     def refreshes_are_due(self, now_s: float) -> bool:
         """Whether it is time for `due_refreshes`."""
         return self._refresher.is_due(now_s)
@@ -162,12 +166,12 @@ class PrefixLedger:
             now_s: Server's clock.
         """
         self._refresh_limit_blocks = limit_blocks
-        if limit_blocks is None:
-            return []
         self._window.expire(now_s)
         sums = self._window.sums
         hit = sums.full_prefix_hit
-        if hit is not None and hit < HEALTHY_HIT and sums.num_counted >= MIN_COUNTED:
+        is_low = hit is not None and hit < HEALTHY_HIT and sums.num_counted >= MIN_COUNTED
+        if limit_blocks is None or is_low:
+            self._refresher.put_off(now_s)
             return []
         due = self._refresher.choose(self._distances.needed_blocks(), limit_blocks, now_s)
         for episode_id in due:
@@ -344,6 +348,9 @@ class PrefixLedger:
         self._newest_distances: deque[int] = deque(maxlen=_NUM_DISTANCES)
         self._capacity = CapacityLearner()
         self._measured_blocks: deque[float] = deque(maxlen=_NUM_MEASURED)
+        # What refreshes that are on will tell was counted in the old blocks, so they are forgotten.
+        self._refresher = PrefixRefresher()
+        self._refresh_limit_blocks = None
 
     def _count(self, footprint: TurnFootprint, outcome: PrefixOutcome) -> None:
         self._totals[outcome] += 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
+from itertools import accumulate
 
 #: Blocks of ended episodes and stale copies that are remembered one by one.
 _MOST_LEFT = 4096
@@ -26,6 +28,11 @@ class _Conversation:
     ended: int = 0
     is_running: bool = False
     refresh_begun: int | None = None
+
+    @property
+    def touched(self) -> int:
+        """When its blocks were used last, by a turn or by a refresh."""
+        return max(self.ended, self.begun or 0)
 
 
 class ReuseDistances:
@@ -97,17 +104,37 @@ class ReuseDistances:
         own.ended = self._now
         own.is_running = False
 
+    def abandon_turn(self, episode_id: str) -> None:
+        """A turn that has begun came to nothing: the engine holds its blocks no longer.
+
+        They were touched when it began, as far as anybody knows. Without effect if none is on.
+        """
+        own = self._conversations.get(episode_id)
+        if own is not None:
+            own.is_running = False
+
     def needed_blocks(self) -> dict[str, int]:
         """For each episode that had a turn begin: what is in its prefix's way by now, and itself.
 
         The prefix of a first turn that is on counts 0, its size is not known. Episodes whose
-        refresh is on are left out.
+        refresh is on are left out. Costs one sort of the living and of what is left, for all.
         """
+        others = self._conversations.values()
+        in_order = sorted(
+            [
+                *((self._now + 1 if c.is_running else c.touched, c.blocks) for c in others),
+                *self._left,
+            ]
+        )
+        places = [at for at, _ in in_order]
+        up_to = [0, *accumulate(blocks for _, blocks in in_order)]
         needed = {}
         for episode_id, own in self._conversations.items():
-            distance = self._distance(own)
-            if distance is not None and own.refresh_begun is None:
-                needed[episode_id] = distance + own.blocks
+            if own.begun is None or own.refresh_begun is not None:
+                continue
+            in_the_way = up_to[-1] - up_to[bisect_right(places, own.begun)]
+            counts_itself = own.is_running or own.touched > own.begun
+            needed[episode_id] = in_the_way + (0 if counts_itself else own.blocks)
         return needed
 
     def begin_refresh(self, episode_id: str) -> None:
@@ -137,8 +164,7 @@ class ReuseDistances:
         """The episode is no more. What it touched stays touched."""
         own = self._conversations.pop(episode_id, None)
         if own is not None and own.blocks:
-            touched = max(own.ended, own.begun or 0)
-            self._leave(self._now if own.is_running else touched, own.blocks)
+            self._leave(self._now if own.is_running else own.touched, own.blocks)
 
     def _distance(self, own: _Conversation) -> int | None:
         """Blocks in the way of a conversation; None before its first turn."""

@@ -115,6 +115,8 @@ class HostMemory:
         # Otherwise the only state that can be gone on from is at the prompt's last whole block.
         kept_tokens = full_prefix_boundary(num_tokens, self._pool.block_tokens)
         before = self._sessions.pop(turn.blocks, 0)
+        # A refresh may end behind a turn that went further.
+        kept_tokens = max(kept_tokens, before)
         self._used_blocks -= self._blocks(before)
         if not kept_tokens or self._blocks(kept_tokens) > self._room_blocks:
             return
@@ -123,8 +125,9 @@ class HostMemory:
             self._used_blocks -= self._blocks(tokens)
         self._sessions[turn.blocks] = kept_tokens
         self._used_blocks += self._blocks(kept_tokens)
-        new_blocks = max(0, kept_tokens - before) // self._pool.block_tokens
-        self.copy_s(new_blocks + self._pool.num_state_groups, now_s)
+        if kept_tokens > before:
+            new_blocks = (kept_tokens - before) // self._pool.block_tokens
+            self.copy_s(new_blocks + self._pool.num_state_groups, now_s)
 
     def _blocks(self, num_tokens: int) -> int:
         if not num_tokens:

@@ -67,6 +67,7 @@ class _Episode:
     trace: EpisodeTrace
     attachment: Attachment
     blocks: SessionBlocks
+    seen_blocks: SessionBlocks
     asked_s: float
     record: EpisodeRecord | None = None
     turn_index: int = 0
@@ -120,9 +121,11 @@ class VirtualRobot:
             on_done(None)
             return
         prompt_tokens, context_tokens = episode.prompt_tokens, episode.context_tokens
-        running = episode.running
+        # A turn that rebuilds the conversation has branched off; the engine has not seen that yet.
+        blocks, running = episode.seen_blocks, episode.running
         if running is not None and brain.is_past_prompt(running.name):
             prompt_tokens = context_tokens = running.num_prompt_tokens
+            blocks = running.blocks
         boundary = full_prefix_boundary(
             context_tokens,
             self._parts.block_tokens,
@@ -141,7 +144,7 @@ class VirtualRobot:
             self._parts.tally.refreshed(self._loop.clock.now_s(), computed_tokens)
             on_done(cached_tokens >= boundary)
 
-        brain.submit(Turn(name, boundary + 1, 1, episode.blocks), touched)
+        brain.submit(Turn(name, boundary + 1, 1, blocks), touched)
 
     def set_wants_work(self, wants_work: bool, cuts_off: bool = False) -> None:
         """Join the fleet or leave it: at once if at the door, else when the episode has ended.
@@ -185,7 +188,7 @@ class VirtualRobot:
         now_s = self._loop.clock.now_s()
         blocks = SessionBlocks(name, parts.block_tokens)
         attachment = parts.door.open(info, lambda: self._come_in(name))
-        self._episode = _Episode(name, trace, attachment, blocks, now_s)
+        self._episode = _Episode(name, trace, attachment, blocks, blocks, now_s)
         self._loop.at(now_s + HEARTBEAT_S, lambda: self._beat(attachment))
 
     def _beat(self, attachment: Attachment) -> None:
@@ -247,6 +250,7 @@ class VirtualRobot:
         )
         is_rebuild = kept_tokens < episode.context_tokens
         episode.running = None
+        episode.seen_blocks = episode.blocks
         episode.prompt_tokens = finished.num_prompt_tokens
         episode.context_tokens = finished.num_prompt_tokens + finished.num_output_tokens
         counted = self._parts.door.registry.record_turn(

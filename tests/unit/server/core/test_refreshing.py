@@ -155,3 +155,76 @@ def test_the_end_of_a_refresh_that_nobody_began_is_ignored(found: bool | None) -
     fleet.door.refresh_done("nobody", found, 1.0)
 
     assert policy.told == []
+
+
+def test_a_refresh_from_before_another_block_size_says_nothing_of_the_new_blocks() -> None:
+    policy = Refreshing(0)
+    fleet = Fleet(policy)
+    (due,) = fleet.door.due_refreshes(1.0)
+    fleet.door.tell_engine(
+        EngineGauges(pool_blocks=POOL_BLOCKS // 8, block_tokens=8 * BLOCK, can_refresh=True)
+    )
+
+    fleet.door.refresh_done(due, True, 2.0)
+
+    assert policy.told == []
+    assert fleet.door.ledger.snapshot(10.0).capacity.survived_blocks is None
+
+
+def test_turns_of_an_engine_that_can_refresh_no_longer_are_not_judged_as_if_it_could() -> None:
+    fleet = Fleet(Refreshing(700))
+    fleet.sleep(2)
+    fleet.door.tell_engine(EngineGauges(POOL_BLOCKS, BLOCK, can_refresh=False))
+    fleet.sleep(2)
+    tokens = (CONTEXT_BLOCKS - 1) * BLOCK
+    usage = fleet.pool.turn(fleet.sleeper, new_tokens=tokens, output_tokens=BLOCK)
+
+    counted = fleet.door.record_turn(fleet.sleeper, usage, fleet.now_s)
+
+    assert counted is not None
+    assert counted.refresh_limit_blocks is None
+
+
+def test_a_policy_that_refreshes_nothing_is_asked_once_a_second_and_not_at_every_tick() -> None:
+    class Counting(Refreshing):
+        asked = 0
+
+        def refresh_limit_blocks(self, ledger: LedgerSnapshot) -> int | None:
+            self.asked += 1
+            return None
+
+    policy = Counting(None)
+    fleet = Fleet(policy)
+    for tick in range(100):
+        fleet.door.due_refreshes(tick * 0.1)
+
+    assert policy.asked == 10
+
+
+def test_a_fleet_that_stands_still_in_front_of_too_small_a_pool_is_not_computed_for_ever() -> None:
+    policy = Refreshing(None)
+    fleet = Fleet(policy)
+    others = [fleet.come_in() for _ in range(12)]
+    for name in others:
+        fleet.turn(name)
+    policy.limit_blocks = 700
+    num_lost = 0
+    for second in range(200, 800):
+        for episode_id in fleet.door.due_refreshes(float(second)):
+            found = fleet.pool.refresh(episode_id)
+            num_lost += not found
+            fleet.door.refresh_done(episode_id, found, float(second))
+
+    # Twice a second would be 1,200.
+    assert 4 <= num_lost <= 4 + 10
+
+
+def test_a_turn_that_failed_holds_no_blocks() -> None:
+    fleet = Fleet(Refreshing(None))
+    fleet.door.turn_hold_s(fleet.sleeper, 1.0)
+    assert fleet.door.ledger._distances.held_blocks > 0
+
+    fleet.door.turn_failed(fleet.sleeper)
+    fleet.door.turn_failed("nobody")
+
+    assert fleet.door.ledger._distances.held_blocks == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -216,3 +217,71 @@ def test_a_turn_that_begins_during_a_refresh_counts_as_the_later_touch() -> None
     distances.end_turn("a", 12)
 
     assert distances.begin_turn("a") == 0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcde"),
+            st.sampled_from(["turn", "turn", "forget", "give up", "refresh", "lose"]),
+            st.integers(0, 8),
+        ),
+        max_size=40,
+    )
+)
+def test_what_a_prefix_needs_is_what_its_next_turn_would_find_in_its_way_and_itself(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    distances = ReuseDistances()
+    sizes: dict[str, int] = {}
+    running: set[str] = set()
+    for name, action, number in steps:
+        if action == "turn" and name in running:
+            running.discard(name)
+            sizes[name] += number
+            distances.end_turn(name, sizes[name], left_blocks=number // 3)
+        elif action == "turn":
+            running.add(name)
+            sizes.setdefault(name, 0)
+            distances.begin_turn(name)
+        elif action == "forget":
+            running.discard(name)
+            sizes.pop(name, None)
+            distances.forget(name)
+        elif action == "give up":
+            running.discard(name)
+            distances.abandon_turn(name)
+        elif name in sizes:
+            distances.begin_refresh(name)
+            distances.end_refresh(name, action == "refresh")
+
+        needed = distances.needed_blocks()
+        assert needed.keys() == sizes.keys()
+        for episode_id, blocks in needed.items():
+            distance = copy.deepcopy(distances).begin_turn(episode_id)
+            assert distance is not None
+            assert blocks == distance + sizes[episode_id]
+
+
+def test_a_turn_that_came_to_nothing_holds_its_blocks_no_longer() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    take_turn(distances, "b", 7)
+    distances.begin_turn("a")
+    distances.abandon_turn("a")
+    take_turn(distances, "b", 7)
+
+    assert distances.held_blocks == 0
+    # It was touched when the turn began, and not since b's last turn began.
+    assert distances.begin_turn("b") == 0
+
+
+def test_giving_up_a_turn_that_is_not_on_changes_nothing() -> None:
+    distances = ReuseDistances()
+    take_turn(distances, "a", 10)
+    distances.abandon_turn("a")
+    distances.abandon_turn("nobody")
+
+    assert distances.begin_turn("a") == 0
+    assert distances.held_blocks == 10

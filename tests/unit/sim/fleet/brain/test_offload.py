@@ -86,6 +86,24 @@ def test_a_session_larger_than_host_memory_is_not_kept():
     assert memory.num_sessions == 0
 
 
+def test_a_refresh_that_ends_behind_a_longer_turn_takes_nothing_out_of_host_memory():
+    memory, session = host(), SessionBlocks("s", 10)
+    memory.end(turn(session, 57), now_s=0.0)
+    memory.end(turn(session, 97), now_s=1.0)
+    memory.end(Turn("refresh", 51, 1, session), now_s=2.0)
+    memory.start(turn(session, 120), cached_tokens=0)
+
+    assert memory.loaded_tokens(turn(session, 120)) == 90
+
+
+def test_a_refresh_computes_nothing_that_would_have_to_be_copied():
+    memory, session = host(), SessionBlocks("s", 10)
+    memory.end(turn(session, 57), now_s=0.0)
+    memory.end(Turn("refresh", 51, 1, session), now_s=10.0)
+
+    assert memory.copy_s(0, now_s=10.0) == 0.0
+
+
 def test_copies_wait_for_each_other_on_one_link():
     memory = host()
     assert memory.copy_s(10, now_s=0.0) == pytest.approx(0.010)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from server.core.admission import UnlimitedAdmission
 from server.core.residency import LedgerSnapshot
 from sim.fleet.replay.settings import FleetPoint, ReplaySettings
@@ -74,3 +76,19 @@ def test_a_robot_that_left_during_its_refresh_is_no_fault() -> None:
     run = Played(settings, [trace(env_steps=400)], Refreshing(4), turn_s=3.0)
 
     assert run.result.turns > 0
+
+
+def test_what_is_touched_before_a_rebuilt_prompt_is_seen_is_the_old_conversation() -> None:
+    settings = ReplaySettings.sustained(1, engine=ENGINE, duration_s=20.0, warm_up_s=0.0)
+    turns = replace(trace(), turns=(*trace(2).turns, replace(trace().turns[0], kept_tokens=100)))
+    run = Played(settings, [turns], Refreshing(-1), turn_s=3.0, prompt_s=2.5)
+    rebuilt = [turn for _, turn in run.brain.submitted if turn.name == "0-0-2"]
+    began_s = next(at for at, turn in run.brain.submitted if turn in rebuilt)
+    touched = [
+        turn
+        for at, turn in run.brain.submitted
+        if "refresh" in turn.name and began_s < at < began_s + 2.5
+    ]
+
+    assert touched
+    assert all(turn.blocks is not rebuilt[0].blocks for turn in touched)
