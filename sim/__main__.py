@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import Protocol
 
 try:
     from sim.cli import demo, fit_cost, pacing, paper, replay, run, workload
@@ -16,59 +17,56 @@ except KeyboardInterrupt:  # loading takes seconds, too
     sys.exit(130)
 
 
+class _Command(Protocol):
+    """A module of `sim.cli`."""
+
+    EXIT_CODES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None: ...
+
+    def run(self, args: argparse.Namespace, /) -> int: ...
+
+
+#: By name: the module, its help, and whether options may be abbreviated.
+_COMMANDS: dict[str, tuple[_Command, str, bool]] = {
+    "run": (run, "run episodes", False),
+    "demo": (demo, "two robots, one place on the server", True),
+    "pacing": (
+        pacing,
+        "robots in real time against a policy that takes the study's time",
+        True,
+    ),
+    "paper": (paper, "tables and figures of the study, made anew", True),
+    "replay": (
+        replay,
+        "a fleet in virtual time, with the server's decisions and vLLM's scheduler",
+        False,
+    ),
+    "workload": (workload, "episodes to replay: made, checked, recorded, imported, shown", False),
+    "fit-cost": (
+        fit_cost,
+        "a cost table for the replay from measured latencies of single turns",
+        False,
+    ),
+}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m sim", description="LIBERO-PRO episodes through a server."
+        prog="python -m sim",
+        description="Simulated robots against a server, fleets in virtual time, and the study's "
+        "tables and figures.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    run.add_arguments(
-        commands.add_parser("run", help="run episodes", allow_abbrev=False, epilog=run.EXIT_CODES)
-    )
-    demo.add_arguments(
-        commands.add_parser(
-            "demo", help="two robots, one place on the server", epilog=demo.EXIT_CODES
+    for name, (module, help_text, may_abbreviate) in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=help_text, allow_abbrev=may_abbreviate, epilog=module.EXIT_CODES
         )
-    )
-    pacing.add_arguments(
-        commands.add_parser(
-            "pacing",
-            help="robots in real time against a policy that takes the study's time",
-            epilog=pacing.EXIT_CODES,
-        )
-    )
-    paper.add_arguments(
-        commands.add_parser(
-            "paper", help="tables and figures of the study, made anew", epilog=paper.EXIT_CODES
-        )
-    )
-    replay.add_arguments(
-        commands.add_parser(
-            "replay",
-            help="a fleet in virtual time, with the server's decisions and vLLM's scheduler",
-            allow_abbrev=False,
-            epilog=replay.EXIT_CODES,
-        )
-    )
-    workload.add_arguments(
-        commands.add_parser(
-            "workload",
-            help="episodes to replay: made, checked, recorded, imported, shown",
-            allow_abbrev=False,
-            epilog=workload.EXIT_CODES,
-        )
-    )
-    fit_cost.add_arguments(
-        commands.add_parser(
-            "fit-cost",
-            help="a cost table for the replay from measured latencies of single turns",
-            allow_abbrev=False,
-            epilog=fit_cost.EXIT_CODES,
-        )
-    )
+        module.add_arguments(command)
     args = parser.parse_args(arguments)
     try:
-        code = _run(args)
+        code = _COMMANDS[args.command][0].run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         # `... | head` closed its end.
@@ -88,22 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _forget_output() -> None:
     """Point stdout elsewhere, so that the exit does not complain of what could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _run(args: argparse.Namespace) -> int:
-    if args.command == "run":
-        return run.run(args)
-    if args.command == "pacing":
-        return pacing.run(args)
-    if args.command == "paper":
-        return paper.run(args)
-    if args.command == "fit-cost":
-        return fit_cost.run(args)
-    if args.command == "replay":
-        return replay.run(args)
-    if args.command == "workload":
-        return workload.run(args)
-    return demo.run(args)
 
 
 if __name__ == "__main__":
