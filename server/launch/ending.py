@@ -8,8 +8,13 @@ import subprocess
 def end_process(process: subprocess.Popen[str] | subprocess.Popen[bytes], timeout_s: float) -> None:
     """Ask it to end, and end it for good `timeout_s` later. One that has ended is left alone."""
     process.terminate()
+    await_end(process, timeout_s)
+
+
+def await_end(process: subprocess.Popen[str] | subprocess.Popen[bytes], timeout_s: float) -> int:
+    """Wait for one that is about to end, and end it for good `timeout_s` later; its exit status."""
     try:
-        process.wait(timeout_s)
+        return process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        return process.wait()

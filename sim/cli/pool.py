@@ -14,6 +14,7 @@ from typing import Any
 
 from robot_sdk.clock import SYSTEM_CLOCK
 from server.launch import with_parent
+from server.launch.ending import await_end
 from sim.cli.plan import Job, RobotSettings
 from sim.cli.record import EpisodeRecord, failed_record
 
@@ -128,11 +129,7 @@ class RobotPool:
 
     def _reap(self, robot: Robot, timeout_s: float) -> int:
         """Wait for the process, kill it if it is late, and close its pipes; its exit status."""
-        try:
-            status = robot.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            robot.process.kill()
-            status = robot.process.wait()
+        status = await_end(robot.process, timeout_s)
         self._dismiss(robot)
         if robot.reader is not None:
             robot.reader.join(_STOP_TIMEOUT_S)
