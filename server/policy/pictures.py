@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robot_sdk.api.v1 import common_pb2
-from robot_sdk.errors import InvalidArgumentError, MissingExtraError
+from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.images import decode_rgb8, read_header
+from server.pillow import pillow_image
 
 
 def decode_picture(image: common_pb2.Image, name: str) -> NDArray[np.uint8]:
@@ -20,6 +21,7 @@ def decode_picture(image: common_pb2.Image, name: str) -> NDArray[np.uint8]:
 
     Raises:
         InvalidArgumentError: Unknown encoding, a broken file, or another size than it says.
+        MissingExtraError: A JPEG or PNG, and Pillow is not installed.
     """
     if image.encoding == common_pb2.IMAGE_ENCODING_RGB8:
         return decode_rgb8(image, name)
@@ -31,15 +33,9 @@ def decode_picture(image: common_pb2.Image, name: str) -> NDArray[np.uint8]:
             value=f"{height}x{width}",
             allowed=[f"{image.height}x{image.width}"],
         )
+    image_module = pillow_image(f"{name} is a JPEG or PNG and Pillow is not installed")
     try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name} is a JPEG or PNG and Pillow is not installed",
-            hint="pip install -e '.[server]'",
-        ) from error
-    try:
-        with Image.open(io.BytesIO(image.data)) as picture:
+        with image_module.open(io.BytesIO(image.data)) as picture:
             return np.array(picture.convert("RGB"), dtype=np.uint8)
     except (OSError, ValueError, SyntaxError) as error:
         raise InvalidArgumentError(

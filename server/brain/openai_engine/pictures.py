@@ -6,8 +6,8 @@ import base64
 import io
 
 from robot_sdk.api.v1 import common_pb2
-from robot_sdk.errors import MissingExtraError
 from server.brain.interface import StoredImage
+from server.pillow import pillow_image
 
 _MEDIA_TYPES: dict[int, str] = {
     common_pb2.IMAGE_ENCODING_JPEG: "image/jpeg",
@@ -35,13 +35,8 @@ def data_url(image: StoredImage, image_format: str, jpeg_quality: int) -> bytes:
 
 
 def _compress(image: StoredImage, image_format: str, jpeg_quality: int) -> bytes:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError(
-            "raw pictures need Pillow", hint="pip install -e '.[server]'"
-        ) from error
-    picture = Image.frombytes("RGB", (image.width, image.height), image.data)
+    image_module = pillow_image("raw pictures need Pillow")
+    picture = image_module.frombytes("RGB", (image.width, image.height), image.data)
     file = io.BytesIO()
     options = {"quality": jpeg_quality} if image_format == "jpeg" else {}
     picture.save(file, image_format.upper(), **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robot_sdk.errors import MissingExtraError
+from server.pillow import pillow_image
 from server.policy.openpi.options import Picture
 
 
@@ -35,16 +35,11 @@ def fit(pixels: NDArray[np.uint8], height_px: int, width_px: int) -> NDArray[np.
     old_height, old_width = pixels.shape[:2]
     if (old_height, old_width) == (height_px, width_px):
         return pixels
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError(
-            "changing the size of pictures needs Pillow", hint="pip install -e '.[server]'"
-        ) from error
+    image_module = pillow_image("changing the size of pictures needs Pillow")
     ratio = max(old_width / width_px, old_height / height_px)
     new_height, new_width = max(int(old_height / ratio), 1), max(int(old_width / ratio), 1)
-    small = Image.fromarray(np.ascontiguousarray(pixels)).resize(
-        (new_width, new_height), Image.Resampling.BILINEAR
+    small = image_module.fromarray(np.ascontiguousarray(pixels)).resize(
+        (new_width, new_height), image_module.Resampling.BILINEAR
     )
     fitted = np.zeros((height_px, width_px, 3), np.uint8)
     top, left = (height_px - new_height) // 2, (width_px - new_width) // 2
