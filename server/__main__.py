@@ -12,6 +12,7 @@ from robot_sdk.errors import RobotSdkError, nearest
 from server import commands
 from server import config as configuration
 from server.config import Config, ConfigError
+from server.config_options import add_config_options
 from server.worker.allocator import keep_freed_memory
 from server.worker.garbage import leave_out_what_was_loaded
 
@@ -101,14 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="commands (each has its own --help; without one it serves):\n" + commands.listing(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML configuration")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="change one setting, for example --set admission.cap=8; may be repeated",
-    )
+    add_config_options(parser)
     parser.add_argument(
         "--print-config",
         action="store_true",

@@ -22,6 +22,7 @@ from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from robot_sdk.spec import PolicySpec
 from server import config as configuration
 from server.config import Config, ConfigError
+from server.config_options import add_config_options
 from server.core.batching.latency_table import LatencyRow, LatencyTable
 from server.policy.interface import Policy, PolicyInput, PolicyOutput
 from server.policy.out_of_memory import is_out_of_memory
@@ -278,14 +279,7 @@ def _parser() -> argparse.ArgumentParser:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the server's configuration")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="change one setting; may be repeated",
-    )
+    add_config_options(parser)
     parser.add_argument("--policy", metavar="NAME", help="which; needed if there are several")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there")
     parser.add_argument(
