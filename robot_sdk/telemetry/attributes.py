@@ -26,6 +26,8 @@ SPAN_SERVER_DECIDE = "server.decide"
 SPAN_SERVER_CHUNK = "server.chunk"
 #: Child of `server.decide`: decoding pictures and rendering the prompt.
 SPAN_SERVER_PREPROCESS = "server.preprocess"
+#: Child of `server.decide`: the admission policy let the turn wait. Part of `BRAIN_QUEUE_S`.
+SPAN_SERVER_HOLD = "server.hold"
 #: Written by the file exporter itself: how many spans this process wrote and dropped so far.
 SPAN_SUMMARY = "telemetry.summary"
 

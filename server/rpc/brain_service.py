@@ -171,6 +171,7 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
                 record, first_s = await self._run(asked, begun, context)
         except BaseException as error:
             self._services.brain_totals.aborted += 1
+            self._hub.turn_failed(live)
             self._end_span(asked, None, None, error)
             if isinstance(error, ContextLimitError):
                 self._hub.end_by_context_limit(live, error)
@@ -212,13 +213,17 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
             trace_headers=_trace_headers(trace_context(span)) or _trace_headers(request.trace),
         )
         await context.write(_accepted(asked.received_s, replayed=False))
-        await self._hub.hold_turn(live)
+        held_s = await self._hub.hold_turn(live)
+        decide_s = self._clock.now_s()
+        if held_s:
+            self._telemetry.record_span(
+                attr.SPAN_SERVER_HOLD, decide_s - held_s, decide_s, parent=span
+            )
         text: list[str] = []
         reasoning: list[str] = []
         tool_calls: list[ToolCall] = []
         finished: Finished | None = None
         first_s: float | None = None
-        decide_s = self._clock.now_s()
         async with aclosing(_events(engine, turn)) as events:
             async for event in events:
                 first_s = self._clock.now_s() if first_s is None else first_s
@@ -247,6 +252,9 @@ class BrainServicer(brain_pb2_grpc.BrainServiceServicer):
         output = Output("".join(text), "".join(reasoning), tuple(tool_calls))
         if finished.usage is None:
             finished = replace(finished, usage=live.transcript.usage(draft, output))
+        if held_s:
+            queue_s = held_s + (finished.timing.queue_s or 0.0)
+            finished = replace(finished, timing=replace(finished.timing, queue_s=queue_s))
         self._record_preprocessing(span, decide_s, finished.timing)
         record = TurnRecord(output.reasoning, output.text, output.tool_calls, finished)
         live.turns.commit(attempt, record)

@@ -319,13 +319,27 @@ class EpisodeHub:
         except Exception:
             _log.exception("a turn of episode %s is not counted", _short(live.episode_id))
 
-    async def hold_turn(self, live: LiveEpisode) -> None:
-        """Wait for as long as the admission policy lets the next turn of an episode wait."""
+    async def hold_turn(self, live: LiveEpisode) -> float:
+        """Wait for as long as the admission policy lets the next turn of an episode wait.
+
+        Then either `turn_committed` or `turn_failed` must follow.
+
+        Returns:
+            Seconds that it was held; 0.0: it was not.
+        """
+        began_s = self._clock.now_s()
+        is_held = False
         while True:
-            hold_s = self.registry.turn_hold_s(live.episode_id, self._clock.now_s())
+            now_s = self._clock.now_s()
+            hold_s = self.registry.turn_hold_s(live.episode_id, now_s)
             if hold_s <= 0:
-                return
+                return now_s - began_s if is_held else 0.0
+            is_held = True
             await pause(hold_s)
+
+    def turn_failed(self, live: LiveEpisode) -> None:
+        """A turn came to nothing: the prefix ledger must not take it to be running on."""
+        self.registry.turn_failed(live.episode_id)
 
     def slack_s(self, live: LiveEpisode) -> float | None:
         """Seconds until the robot has nothing left to do, by its last heartbeat. None: unknown."""

@@ -257,22 +257,40 @@ def test_a_parked_turn_waits_for_the_policy_and_not_for_ever() -> None:
     setup = Setup(policy, max_turn_hold_s=5.0)
     live, _, _ = setup.open("a")
 
-    async def scenario() -> list[bool]:
+    async def scenario() -> list[tuple[bool, float]]:
         states = []
         for release in ("policy", "bound"):
             policy.parked = True
             turn = asyncio.create_task(setup.hub.hold_turn(live))
             for _ in range(3):
                 await asyncio.sleep(0)
-            states.append(turn.done())
-            if release == "policy":
-                policy.parked = False
-            else:
-                setup.clock.advance(5.0)
-            await asyncio.wait_for(turn, 5.0)
+            was_done = turn.done()
+            setup.clock.advance(2.0 if release == "policy" else 5.0)
+            policy.parked = release == "bound"
+            states.append((was_done, await asyncio.wait_for(turn, 5.0)))
+        policy.parked = False
+        states.append((False, await setup.hub.hold_turn(live)))
         return states
 
-    assert asyncio.run(scenario()) == [False, False]
+    assert asyncio.run(scenario()) == [(False, 2.0), (False, 5.0), (False, 0.0)]
+
+
+def test_a_turn_that_failed_is_taken_to_run_no_longer() -> None:
+    setup = Setup()
+    live, _, _ = setup.open("a")
+    distances = setup.registry.ledger._distances
+
+    async def scenario() -> None:
+        await setup.hub.hold_turn(live)
+        setup.hub.turn_committed(live, record(), 0.0, latency_s=0.1)
+        await setup.hub.hold_turn(live)
+
+    asyncio.run(scenario())
+    assert distances.held_blocks > 0
+
+    setup.hub.turn_failed(live)
+
+    assert distances.held_blocks == 0
 
 
 def test_an_alert_is_logged_when_it_comes_up_and_when_it_is_over(

@@ -110,11 +110,17 @@ async def read_all(stream: Any) -> None:
 def turn_ended_with(live: Any, brain: Any) -> Exception:
     """Ask `brain` for a turn that must fail; returns the error that its client gets."""
 
-    async def hold_turn(_: Any) -> None:
-        pass
+    async def hold_turn(_: Any) -> float:
+        return 0.0
 
+    failed = []
     services = SimpleNamespace(brain=brain, brain_totals=SimpleNamespace(aborted=0, committed=0))
-    hub = SimpleNamespace(authorise=lambda _: live, slack_s=lambda _: None, hold_turn=hold_turn)
+    hub = SimpleNamespace(
+        authorise=lambda _: live,
+        slack_s=lambda _: None,
+        hold_turn=hold_turn,
+        turn_failed=failed.append,
+    )
     servicer = BrainServicer(
         hub,  # type: ignore[arg-type]
         services,  # type: ignore[arg-type]
@@ -136,6 +142,7 @@ def turn_ended_with(live: Any, brain: Any) -> Exception:
     )
     assert (services.brain_totals.aborted, services.brain_totals.committed) == (1, 0)
     assert live.calls == set()
+    assert failed == [live]
     return error
 
 
