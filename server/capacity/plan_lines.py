@@ -102,14 +102,19 @@ class Plan:
     """A plan, line by line.
 
     Attributes:
-        binds: "brain", "action" or "both"; None where only one tier is planned.
+        both: The two tiers together; None where only one is planned.
     """
 
     inputs: PlanInputs
     brain: tuple[Line, ...]
     action: tuple[Line, ...]
     together: tuple[Line, ...]
-    binds: str | None
+    both: Envelope | None
+
+    @property
+    def binds(self) -> str | None:
+        """A value of `Tier`; None where only one tier is planned."""
+        return None if self.both is None else self.both.binds.value
 
     def to_json(self) -> dict[str, Any]:
         """The content of the file."""
@@ -158,7 +163,7 @@ def make_plan(inputs: PlanInputs) -> Plan:
     cap = brain_cap(inputs.brain.pool, inputs.brain.mean_context_tokens)
     both = envelope(cap, planned, inputs.action.num_gpus, inputs.action.policy_share)
     together = _together_lines(both, cap, inputs.action.policy_share)
-    return Plan(inputs, brain, action, together, both.binds.value)
+    return Plan(inputs, brain, action, together, both)
 
 
 def brain_cap(pool: KvPool, mean_context_tokens: float) -> int:

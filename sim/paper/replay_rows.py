@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from robot_sdk.errors import InvalidArgumentError
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.runner import Job
 from sim.fleet.replay.settings import AdmissionChoice, EngineChoice, ReplaySettings
@@ -18,6 +19,10 @@ BRAIN = "brain_tier"
 #: How near a fleet that does not collapse has to come.
 STABLE_RATIO = 0.06
 STABLE_JAIN = 0.03
+#: Full-prefix hits below it: prefixes are being lost, and the fleet is on its way over the cliff.
+HEALTHY_HIT = 0.95
+#: With full-prefix hits below it prefixes are being lost: a fleet is on its way over the cliff.
+HEALTHY_HIT = 0.95
 #: Runs of the study with a cap: 100 episodes at 5.00 a minute, and so on for all of them. Its AIMD
 #: runs as well: 80 control records, one in 30 s, are two runs of 20 minutes.
 CAPPED_S = 1200.0
@@ -129,7 +134,7 @@ def study_value(path: str) -> StudyValue:
     *outer, name = path.split("/")
     try:
         entry = study.value("/".join(outer))
-    except study.InvalidArgumentError:
+    except InvalidArgumentError:
         return None
     return study.number(path) if isinstance(entry, dict) and name in entry else None
 

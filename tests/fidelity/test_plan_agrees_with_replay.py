@@ -15,7 +15,8 @@ from sim.fleet.replay.settings import (
     ReplaySettings,
     WorkloadChoice,
 )
-from sim.paper.cases.envelope import ENGINE, HEALTHY_HIT, mean_context_tokens
+from sim.paper.cases.envelope import ENGINE, mean_context_tokens
+from sim.paper.replay_rows import HEALTHY_HIT
 
 pytestmark = pytest.mark.vllm
 

@@ -29,11 +29,10 @@ from sim.paper.admission_sweep import Sweep, lowest_hit, mean_of
 from sim.paper.admission_words import Fair
 from sim.paper.case import Case, Picture, Workplace
 from sim.paper.plot import pyplot
+from sim.paper.replay_rows import HEALTHY_HIT
 from sim.paper.rows import Row, seed_row
 
 QUANTITIES = (("rps", "1/s"), ("episodes_per_min", "1/min"))
-#: "No run under": after the warm-up.
-LEAST_HIT = 0.95
 LEAST_JAIN = 0.95
 #: How near the same policy comes in a fleet of another size.
 SAME_WITHIN = 0.01
@@ -206,7 +205,7 @@ def _share_rows(sweep: Sweep, mix: Mix, robots: int) -> list[Row]:
                 cell.row,
                 "lowest_hit_of_a_run",
                 "share",
-                (LEAST_HIT, None) if is_judged else None,
+                (HEALTHY_HIT, None) if is_judged else None,
                 lowest_hit(sweep.runs(cell).values()),
                 note="after the warm-up",
                 variant=policy,
@@ -290,7 +289,7 @@ def _fair_rows(mix: str, robots: int, result: ReplayResult) -> list[Row]:
             name,
             "hit_after_warm_up",
             "share",
-            (LEAST_HIT, None),
+            (HEALTHY_HIT, None),
             result.hit_after_warm_up,
             **judged,
         ),

@@ -43,6 +43,7 @@ from sim.fleet.statistics import LOW_HIT
 from sim.paper import study
 from sim.paper.case import Case, Picture, Workplace
 from sim.paper.plot import pyplot
+from sim.paper.replay_rows import HEALTHY_HIT
 from sim.paper.rows import Row
 
 NUM_ROBOTS = 48
@@ -61,8 +62,6 @@ CHUNKS_ONLY_CAPS = (24, 28)
 LONG_FROM_CAP = 20
 LONG_S, SHORT_S, WARM_UP_S = 1800.0, 900.0, 300.0
 QUICK_DURATION_S, QUICK_WARM_UP_S = 360.0, 120.0
-#: As the issue of admission asks for: below it prefixes are being lost.
-HEALTHY_HIT = 0.95
 #: The study's limit of starved ticks of a run.
 STARVED_LIMIT = 0.01
 #: Mean context with which the study's write-up plans, and the one the drawn curves use.
@@ -285,12 +284,10 @@ def plan_of(hz: float, gpus: int, context_tokens: float, policy_share: float) ->
 
 def planned_tiers(plan: Plan) -> tuple[int, int]:
     """Robots that the brain tier and the action tier carry by a plan of both."""
-    assert plan.inputs.brain is not None
-    brain = brain_cap(plan.inputs.brain.pool, plan.inputs.brain.mean_context_tokens)
-    lines = {line.name: line.value for line in plan.action}
-    shared = lines.get("robots that share them")
-    paced = lines["robots, paced, rows by control step"]
-    return brain, int(paced if shared is None else shared)
+    brain = plan.inputs.brain
+    assert brain is not None
+    assert plan.both is not None
+    return brain_cap(brain.pool, brain.mean_context_tokens), plan.both.action_robots
 
 
 def replay_rows(outcomes: Sequence[Outcome]) -> list[Row]:

@@ -20,7 +20,7 @@ from sim.fleet.replay.runner import Job
 from sim.fleet.replay.settings import OffloadChoice, ReplaySettings
 from sim.paper.case import Case, Picture, Workplace
 from sim.paper.plot import pyplot
-from sim.paper.replay_rows import QUICK_S, capped, engine, study_value, variant_of
+from sim.paper.replay_rows import HEALTHY_HIT, QUICK_S, capped, engine, study_value, variant_of
 from sim.paper.rows import Row
 
 DURATION_S = 1200.0
@@ -38,8 +38,6 @@ HOST_POOLS = (0.5, 1.0, 2.0)
 #: each.
 GIGABYTES_PER_S = (10.0, 25.0, 50.0, 100.0)
 QUICK_HOST_POOLS, QUICK_GIGABYTES_PER_S = (0.5, 1.0), (10.0, 100.0)
-#: Below it a fleet is on its way over the cliff.
-HEALTHY_HIT = 0.95
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import FleetPoint, ReplaySettings
 from sim.paper.case import Case, Picture, Workplace
 from sim.paper.replay_rows import (
+    HEALTHY_HIT,
     QUICK_S,
     SUSTAINED_S,
     FleetRun,
@@ -24,8 +25,6 @@ WITHDRAWN_S = 900.0
 #: Robots that stay.
 LEFT = (16, 20)
 NUM_SEEDS = 4
-#: A window with so many hits is healthy; the alert's line is 0.80.
-HEALTHY_HIT = 0.95
 #: "In one of two runs after about 6 minutes."
 STUDY_MINUTES = 6.0
 #: Nobody who looks at 120 s windows can tell less apart.
