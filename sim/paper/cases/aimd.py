@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from server.core.admission.aimd import AimdSettings
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.settings import AdmissionChoice, ReplaySettings
 from sim.paper.case import Case, Picture, Workplace
@@ -35,8 +36,6 @@ SEEDS_MAIN, SEEDS_LOW_START, SEEDS_OTHER = 10, 4, 2
 LOW_START = 8
 #: Two runs of 20 minutes with a control every 30 s are the study's 80 records.
 INTERVAL_S = 30.0
-#: Of AimdSettings; above it the cap would be lowered if hits were low, too.
-USAGE_HIGH = 0.8
 
 HIGHEST_CAP = Quantity(
     "cap_reached", "", lambda run: max((window.cap or 0 for window in run.windows), default=0)
@@ -145,10 +144,14 @@ def _draw(workplace: Workplace, by_row: dict[str, list[ReplayResult]]) -> Pictur
         column[0].set_ylabel("cap")
         column[1].set_ylabel("full-prefix hit")
         column[2].set_ylabel("kv_cache_usage")
-        for axis, text in ((column[1], "hits are low below"), (column[2], "usage is high above")):
-            axis.axhline(USAGE_HIGH, color="black", linestyle="--", linewidth=0.9)
-            axis.text(0.01, 0.8, text, fontsize=8, va="bottom", transform=axis.transAxes)
+        for axis, threshold, text in (
+            (column[1], AimdSettings.hit_low, "hits are low below"),
+            (column[2], AimdSettings.usage_high, "usage is high above"),
+        ):
+            axis.axhline(threshold, color="black", linestyle="--", linewidth=0.9)
             axis.set_ylim(0, 1.03)
+            beside = axis.get_yaxis_transform()
+            axis.text(0.01, threshold, text, fontsize=8, va="bottom", transform=beside)
         column[2].set_xlabel("virtual minutes")
         for axis in column:
             axis.grid(alpha=0.3)
