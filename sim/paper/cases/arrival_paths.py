@@ -90,7 +90,7 @@ def rps_after(result: ReplayResult, time_s: float) -> float:
 
 
 def fleet_runs(workplace: Workplace) -> list[FleetRun]:
-    """The three paths."""
+    """One for each path; from above there are two."""
     main = workplace.engine_versions[0]
     duration_s = QUICK_S if workplace.quick else SUSTAINED_S
     ramp_s = QUICK_S / 3 if workplace.quick else RAMP_S
@@ -125,11 +125,11 @@ def _draw(
         {run.row: found for run, found in zip(runs, results, strict=True)},
         path,
         STUDY_PANELS + INSIDE_PANELS[:1],
-        title=f"{ROBOTS} robots after three arrivals, one line per seed",
+        title=f"{ROBOTS} robots by how they arrived, one line per seed",
         marks={"end of the ramps": ramp_s},
     )
     workplace.say(f"wrote {path}")
-    return Picture(path.name, "three ways to arrive at 22 robots")
+    return Picture(path.name, f"{ROBOTS} robots reached at once, from below and from above")
 
 
 CASE = Case("22 robots reached cold, ramping up and ramping down", 1.8, run, quick_minutes=0.1)
