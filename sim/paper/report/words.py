@@ -51,7 +51,8 @@ def difference(row: Row) -> str:
     if row.is_absolute:
         if abs(found) >= 10:
             return f"{found:+,.0f}"
-        return f"{found:+.4f}".rstrip("0").rstrip(".")
+        text = f"{found:+.4f}".rstrip("0").rstrip(".")
+        return "0" if text in ("+0", "-0") else text
     return f"{100 * found:+.1f}%"
 
 

@@ -44,6 +44,8 @@ def test_a_range_shows_its_ends(value: StudyValue, text: str) -> None:
 def test_differences_show_their_sign_and_what_they_are() -> None:
     assert words.difference(row(2.0, 1.9)) == "-5.0%"
     assert words.difference(row(0.98, 1.0, "share")) == "+0.02"
+    assert words.difference(row(0.98, 0.980001, "share")) == "0"
+    assert words.difference(row(0.98, 1.98, "share")) == "+1"
     assert words.difference(row((2.0, 2.2), 2.1)) == "in range"
     assert words.difference(row(2.0, 2.0)) == "0"
     assert words.difference(row(2.0, None)) == "–"
