@@ -19,8 +19,6 @@ BRAIN = "brain_tier"
 #: How near a fleet that does not collapse has to come.
 STABLE_RATIO = 0.06
 STABLE_JAIN = 0.03
-#: Full-prefix hits below it: prefixes are being lost, and the fleet is on its way over the cliff.
-HEALTHY_HIT = 0.95
 #: With full-prefix hits below it prefixes are being lost: a fleet is on its way over the cliff.
 HEALTHY_HIT = 0.95
 #: Runs of the study with a cap: 100 episodes at 5.00 a minute, and so on for all of them. Its AIMD
