@@ -157,8 +157,9 @@ class PrefixLedger:
     def due_refreshes(self, limit_blocks: int | None, now_s: float) -> list[str]:
         """Episodes whose prefix the engine is to touch now; for each `end_refresh` must follow.
 
-        Empty while many prefixes are being lost: the pool is too small for those inside then, and
-        whatever is touched pushes out another.
+        Empty while prefixes are being lost and the contexts inside are more than the limit: the
+        pool is too small for them then, and whatever is touched pushes out another, which is
+        computed anew, without end. If they are not, losses end once all have been touched.
 
         Args:
             limit_blocks: What a prefix may need of the pool before it is refreshed. None: nothing
@@ -166,11 +167,9 @@ class PrefixLedger:
             now_s: Server's clock.
         """
         self._refresh_limit_blocks = limit_blocks
-        self._window.expire(now_s)
-        sums = self._window.sums
-        hit = sums.full_prefix_hit
-        is_low = hit is not None and hit < HEALTHY_HIT and sums.num_counted >= MIN_COUNTED
-        if limit_blocks is None or is_low:
+        if limit_blocks is None or (
+            self._working_set.total_blocks > limit_blocks and self._is_losing(now_s)
+        ):
             self._refresher.put_off(now_s)
             return []
         due = self._refresher.choose(self._distances.needed_blocks(), limit_blocks, now_s)
@@ -337,6 +336,13 @@ class PrefixLedger:
             forecasts=self._histories.table,
             totals=self.totals,
         )
+
+    def _is_losing(self, now_s: float) -> bool:
+        self._window.expire(now_s)
+        sums = self._window.sums
+        hit = sums.full_prefix_hit
+        is_low = hit is not None and hit < HEALTHY_HIT and sums.num_counted >= MIN_COUNTED
+        return is_low or self._refresher.is_losing(now_s)
 
     @property
     def _effective_block_tokens(self) -> int:

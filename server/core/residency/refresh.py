@@ -19,11 +19,10 @@ MOST_PER_INTERVAL = 2
 #: Where there was nothing to touch (a prompt may still be being computed) it is tried again
 #: after this time.
 _AGAIN_S = 3.0
-#: After so many lost ones in a row the pool is too small for what is inside, even if no turn says
-#: so because all robots stand still: each would be computed anew, and push out the next, for ever.
-#: One is tried again after each pause.
+#: So many lost ones in a row say that prefixes are being lost, also while all robots stand still
+#: and no turn says so; for so long.
 _MOST_LOST_IN_A_ROW = 4
-_PAUSE_S = 60.0
+_LOSING_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,15 @@ class PrefixRefresher:
         self._not_before_s: dict[str, float] = {}
         self._next_s: float | None = None
         self._lost_in_a_row = 0
+        self._losing_until_s: float | None = None
 
     def is_due(self, now_s: float) -> bool:
         """Whether it is time to choose again."""
         return self._next_s is None or now_s >= self._next_s
+
+    def is_losing(self, now_s: float) -> bool:
+        """Whether what was touched of late had been lost."""
+        return self._losing_until_s is not None and now_s < self._losing_until_s
 
     def put_off(self, now_s: float) -> None:
         """Nothing is to be touched now; it is due again after the usual time."""
@@ -72,8 +76,7 @@ class PrefixRefresher:
         self._not_before_s = {
             episode_id: at_s for episode_id, at_s in self._not_before_s.items() if at_s > now_s
         }
-        most = MOST_PER_INTERVAL if self._lost_in_a_row < _MOST_LOST_IN_A_ROW else 1
-        room = most - len(self._running)
+        room = MOST_PER_INTERVAL - len(self._running)
         at_risk = sorted(
             (-blocks, episode_id)
             for episode_id, blocks in needed_blocks.items()
@@ -96,5 +99,5 @@ class PrefixRefresher:
             return None
         self._lost_in_a_row = 0 if found else self._lost_in_a_row + 1
         if self._lost_in_a_row >= _MOST_LOST_IN_A_ROW:
-            self._next_s = now_s + _PAUSE_S
+            self._losing_until_s = now_s + _LOSING_S
         return RefreshedPrefix(episode_id, needed_blocks, found, now_s)

@@ -216,7 +216,33 @@ def test_a_fleet_that_stands_still_in_front_of_too_small_a_pool_is_not_computed_
             fleet.door.refresh_done(episode_id, found, float(second))
 
     # Twice a second would be 1,200.
-    assert 4 <= num_lost <= 4 + 10
+    assert 4 <= num_lost <= 4 + 2 * 10
+
+
+def test_prefixes_that_were_all_lost_once_are_warm_again_though_others_go_on_to_pass_by() -> None:
+    policy = Refreshing(None)
+    fleet = Fleet(policy)
+    sleepers = [fleet.sleeper, *(fleet.come_in() for _ in range(3))]
+    for sleeper in sleepers[1:]:
+        fleet.turn(sleeper)
+
+    def rounds(num_rounds: int) -> set[PrefixOutcome]:
+        outcomes = set()
+        for _ in range(num_rounds):
+            for sleeper in sleepers:
+                fleet.sleep(6)
+                usage = fleet.pool.turn(sleeper, new_tokens=BLOCK, output_tokens=0)
+                counted = fleet.door.record_turn(sleeper, usage, fleet.now_s)
+                assert counted is not None
+                outcomes.add(counted.outcome)
+        return outcomes
+
+    rounds(1)
+    assert rounds(5) == {PrefixOutcome.MISS}
+    # The four need 480 blocks of 1,000 at most, so they fit; the rest is for those who pass by.
+    policy.limit_blocks = 700
+    rounds(2)
+    assert rounds(10) == {PrefixOutcome.HIT}
 
 
 def test_a_turn_that_failed_holds_no_blocks() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,42 +54,30 @@ def test_a_refresh_tells_what_the_prefix_needed_when_it_began() -> None:
     assert refresher.done("a", True, 3.0) is None
 
 
-def lose_all(refresher: PrefixRefresher, from_s: float, to_s: float) -> int:
-    """A look a second at a pool that keeps nothing. Returns how many refreshes began."""
-    begun, now_s = 0, from_s
-    while now_s < to_s:
-        if refresher.is_due(now_s):
-            for name in refresher.choose({"a": 200, "b": 190, "c": 180}, 100, now_s):
-                begun += 1
-                refresher.done(name, False, now_s + 0.5)
-        now_s += INTERVAL_S
-    return begun
+def ended(refresher: PrefixRefresher, *found: bool | None) -> None:
+    """Refreshes one after the other, the last of which ends at 0."""
+    for one in found:
+        refresher.choose({"a": 200}, 100, -10.0)
+        refresher.done("a", one, 0.0)
 
 
-def test_a_pool_that_keeps_nothing_is_not_filled_for_ever() -> None:
+@pytest.mark.parametrize(
+    ("found", "is_losing"),
+    [
+        ([False] * 4, True),
+        ([True, *[False] * 4], True),
+        ([False] * 3, False),
+        ([False] * 3 + [True] + [False] * 3, False),
+    ],
+)
+def test_many_lost_ones_in_a_row_say_that_prefixes_are_being_lost(
+    found: list[bool], is_losing: bool
+) -> None:
     refresher = PrefixRefresher()
+    ended(refresher, *found)
 
-    assert lose_all(refresher, 0.0, 600.0) <= 4 + 10
-    # It goes on, seldom: the fleet may have become smaller.
-    assert lose_all(refresher, 600.0, 1200.0) >= 5
-
-
-def test_one_prefix_that_was_found_ends_the_caution_of_many_lost_ones() -> None:
-    refresher = PrefixRefresher()
-    lose_all(refresher, 0.0, 60.0)
-    (tried,) = refresher.choose({"a": 200, "b": 190}, 100, 100.0)
-    refresher.done(tried, True, 100.5)
-
-    assert refresher.is_due(101.0)
-    assert len(refresher.choose({"a": 200, "b": 190}, 100, 101.0)) == MOST_PER_INTERVAL
-
-
-def test_few_lost_ones_among_found_ones_delay_nothing() -> None:
-    refresher = PrefixRefresher()
-    for second in range(60):
-        assert refresher.is_due(float(second))
-        refresher.choose({"a": 200}, 100, float(second))
-        refresher.done("a", second % 4 == 3, second + 0.5)
+    assert refresher.is_losing(59.0) is is_losing
+    assert not refresher.is_losing(60.0)
 
 
 @given(
