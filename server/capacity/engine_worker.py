@@ -10,7 +10,7 @@ from typing import TextIO
 from server.capacity.engine import library, study_version
 
 
-def load_library(study_folder: str | None) -> library.Library:
+def load_library(study_folder: str | Path | None) -> library.Library:
     """The study's version out of its folder; None: the installed one.
 
     Raises:

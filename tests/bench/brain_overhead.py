@@ -11,7 +11,6 @@ sides, as it does by default. Results are ratios; nothing is asserted.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from _support_process import Child, own_cpu_s, process_tree
+from _support_script import run_script
 from _support_stats import machine_line
 from _support_vllm import ENGINE, ENVIRONMENT, EXECUTOR
 
@@ -207,18 +207,5 @@ def report(result: dict[str, Any]) -> None:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer turns")
-    parser.add_argument("--json", type=Path, help="write the results there, too")
-    options = parser.parse_args()
-    result = measure(options.quick)
-    report(result)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, "fewer turns", measure, report)

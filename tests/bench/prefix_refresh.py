@@ -10,9 +10,7 @@ and of the worker, at several lengths of the conversation. Nothing is asserted.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import random
 import tempfile
@@ -24,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from _support_process import CHECKOUT, own_cpu_s
+from _support_script import run_script
 from _support_stats import machine_line
 from _support_vllm import ENGINE, ENVIRONMENT, EXECUTOR
 
@@ -158,18 +157,5 @@ def report(result: dict[str, Any]) -> None:
             )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer of each")
-    parser.add_argument("--json", type=Path, help="write the results there, too")
-    options = parser.parse_args()
-    result = measure(options.quick)
-    report(result)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, "fewer of each", measure, report)

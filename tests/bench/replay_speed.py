@@ -126,15 +126,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--study-engine", type=Path, help="folder of vLLM 0.17.1; else installed")
     parser.add_argument("--json", type=Path, help="write the result there")
     args = parser.parse_args(arguments)
-    from server.capacity.engine import library as vllm_library
-    from server.capacity.engine import study_version
+    from server.capacity.engine_worker import load_library
 
     machine = machine_line()
     print(machine)
-    if args.study_engine is None:
-        library = vllm_library.load()
-    else:
-        library = study_version.load(args.study_engine)
+    library = load_library(args.study_engine)
     print(f"vLLM {library.version}")
     duration_s = 300.0 if args.quick else 1800.0
     measure_replay(10.0, library)  # loads vLLM
