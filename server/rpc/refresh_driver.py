@@ -15,6 +15,9 @@ _log = logging.getLogger(__name__)
 #: A refresh is one step of the engine, or the computation of a prefix that was lost: some seconds
 #: for 200k tokens. One that takes longer waits behind turns that have all the places.
 TIMEOUT_S = 30.0
+#: After one that took longer none begins for so long. Given up in the middle it has cost the engine
+#: the computation and helped nobody, and the next one would fare no better.
+REST_S = 120.0
 
 
 async def nothing_to_refresh(episode_id: str) -> None:
@@ -41,14 +44,19 @@ class RefreshDriver:
         self._clock = clock
         self._began_s: dict[asyncio.Task[bool | None], float] = {}
         self._stopped = False
+        self._rests_until_s: float | None = None
+        self._told_error = ""
 
     def tick(self) -> None:
-        """Begin what is due, and give up what takes too long."""
+        """Begin what is due, and give up what takes too long. A fault that repeats is told once."""
         now_s = self._clock.now_s()
         for task, began_s in self._began_s.items():
             if now_s - began_s >= TIMEOUT_S:
+                self._rests_until_s = now_s + REST_S
                 task.cancel()
         if self._stopped or self._registry.drain is not None:
+            return
+        if self._rests_until_s is not None and now_s < self._rests_until_s:
             return
         try:
             due = self._registry.due_refreshes(now_s)
@@ -77,7 +85,9 @@ class RefreshDriver:
             error = task.exception()
             if error is None:
                 found = task.result()
-            else:
+            elif repr(error) != self._told_error:
+                # A fault of the engine meets every refresh, up to two a second.
+                self._told_error = repr(error)
                 _log.error("a prefix could not be refreshed", exc_info=error)
         try:
             self._registry.refresh_done(episode_id, found, self._clock.now_s())

@@ -51,6 +51,7 @@ class PrefixRefresher:
         self._image_token_id = image_token_id
         self._stream = stream
         self._tasks: dict[int, asyncio.Task[bool | None]] = {}
+        self._told_error = ""
 
     def begin(self, number: int, episode_id: str) -> None:
         """Touch the prefix of an episode."""
@@ -102,6 +103,8 @@ class PrefixRefresher:
             error = task.exception()
             if error is None:
                 found = task.result()
-            elif not self._engine.errored:
+            elif not self._engine.errored and repr(error) != self._told_error:
+                # The same episode is tried again every few seconds.
+                self._told_error = repr(error)
                 _log.warning("a prefix could not be refreshed", exc_info=error)
         self._stream.send({"op": "refreshed", "refresh": number, "found": found})

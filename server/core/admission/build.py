@@ -60,7 +60,9 @@ def build_policy(name: str, settings: Mapping[str, Any]) -> AdmissionPolicy:
 
 
 def _settings_of(name: str, kind: type[SettingsT], given: Mapping[str, Any]) -> SettingsT:
-    _check_names(name, given, tuple(field.name for field in fields(kind)))  # type: ignore[arg-type]
+    with_cap = ("cap",) if name in POLICIES_WITH_A_CAP else ()
+    names = tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
+    _check_names(name, given, (*with_cap, *names))
     return kind(**given)
 
 

@@ -10,7 +10,7 @@ import pytest
 from robot_sdk.clock import VirtualClock
 from server.core.drain import Drain, begin
 from server.core.registry import EpisodeRegistry
-from server.rpc.refresh_driver import TIMEOUT_S, RefreshDriver
+from server.rpc.refresh_driver import REST_S, TIMEOUT_S, RefreshDriver
 
 
 class FakeRegistry:
@@ -112,6 +112,32 @@ def test_a_refresh_that_takes_too_long_is_given_up_and_done_once() -> None:
 
     assert bench.engine.cancelled == ["a"]
     assert bench.registry.done == [("a", None, TIMEOUT_S)]
+
+
+def test_an_engine_that_is_too_slow_for_a_refresh_is_left_alone_for_a_while() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.engine.hangs = True
+        bench.registry.due = ["a"]
+        await bench.tick()
+        bench.registry.due = ["b"]
+        await bench.tick(advance_s=TIMEOUT_S)
+        await bench.tick(advance_s=REST_S - 0.1)
+        assert bench.engine.asked == ["a"]
+        await bench.tick(advance_s=0.1)
+
+    assert run(scenario).engine.asked == ["a", "b"]
+
+
+def test_a_fault_that_meets_every_refresh_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(bench: Bench) -> None:
+        for error in ("broken", "broken", "something else"):
+            bench.engine.error = RuntimeError(error)
+            bench.registry.due = ["a"]
+            await bench.tick(advance_s=1.0)
+
+    run(scenario)
+
+    assert caplog.text.count("could not be refreshed") == 2
 
 
 def test_a_fault_of_the_engine_is_logged_and_ends_that_refresh_alone(

@@ -32,3 +32,12 @@ def test_an_unknown_policy_is_named_with_those_that_exist() -> None:
 def test_a_setting_that_a_policy_does_not_have_is_refused_by_name(name: str, setting: str) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"{name} has no such setting.*{setting}"):
         build_policy(name, {setting: 1})
+
+
+@pytest.mark.parametrize("name", POLICY_NAMES)
+def test_the_settings_that_are_offered_instead_are_all_there_are(name: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        build_policy(name, {"no such": 1})
+
+    assert ("cap" in caught.value.allowed) == (name in POLICIES_WITH_A_CAP)
+    assert len(caught.value.allowed) == len(set(caught.value.allowed))
