@@ -139,6 +139,20 @@ def test_an_error_of_the_engine_is_logged_and_answered(
     assert "too long" in caplog.text
 
 
+def test_an_error_that_meets_every_refresh_is_logged_once(
+    played: Played, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        for number, words in enumerate(("too long", "too long", "something else")):
+            played.error = ValueError(words)
+            bench.refresher.begin(number, "e")
+            while bench.refresher._tasks:
+                await asyncio.sleep(0)
+
+    assert len(run(played, scenario)) == 3
+    assert caplog.text.count("could not be refreshed") == 2
+
+
 def test_a7_a_cancelled_refresh_is_closed_at_the_engine_and_answered(played: Played) -> None:
     played.endless = True
 
