@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from robot_sdk.errors import InvalidArgumentError
 
 _MOST_DIGITS = 20
@@ -29,3 +31,14 @@ def parse_indices(field: str, text: str, count: int) -> list[int]:
             )
         found.update(range(low, high + 1))
     return sorted(found)
+
+
+def format_indices(indices: Sequence[int]) -> str:
+    """The text of these indices: "0-4,7"."""
+    runs: list[list[int]] = []
+    for index in sorted(set(indices)):
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1][1:] = [index]
+        else:
+            runs.append([index])
+    return ",".join("-".join(map(str, run)) for run in runs)

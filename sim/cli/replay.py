@@ -16,11 +16,13 @@ from sim.cli.replay_output import (
     leave,
     options_of_inputs,
     options_of_outputs,
-    show,
+    title_of,
 )
+from sim.cli.replay_table import show
 from sim.cli.stopping import sigterm_interrupts
 from sim.fleet.replay.result import ReplayResult
 from sim.fleet.replay.runner import Job, run_many
+from sim.fleet.replay.settings import ReplaySettings
 
 EXIT_CODES = (
     "exit codes: 0 all runs ended; 1 one could not be run, or a result not be written; 2 wrong "
@@ -78,13 +80,22 @@ def _run(args: argparse.Namespace) -> int:
         code = 1
     bar.clear()
     if results:
-        version, minutes = results[0].engine_version, results[0].duration_s / 60
-        robots = ", ".join(str(point.num_robots) for point in settings.fleet)
-        title = f"{robots} robots, {settings.admission.policy}, vLLM {version}"
-        written, is_written = leave(args, settings, seeds, results, title)
+        version = results[0].engine_version
+        title = title_of(
+            settings, _policy(settings), f"vLLM {version}", settings.engine.pool_blocks
+        )
+        written, is_written = leave(args, settings.to_json(), seeds, results, title)
+        # An interrupted run is shorter than the others.
+        minutes = round(max(result.duration_s for result in results) / 60, 2)
         show(results, f"vLLM {version}, {minutes:g} virtual minutes, robots' view", written)
         code = code or int(not is_written)
     if code == 130:
         what = "runs marked * are partial" if results else "no run had begun"
         print(f"interrupted: {what}", file=sys.stderr)
     return code
+
+
+def _policy(settings: ReplaySettings) -> str:
+    """By name, with what was set of it."""
+    given = ", ".join(f"{name}={value}" for name, value in settings.admission.settings.items())
+    return settings.admission.policy + (f" ({given})" if given else "")

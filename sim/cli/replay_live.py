@@ -21,11 +21,12 @@ from sim.cli.replay_output import (
     leave,
     options_of_inputs,
     options_of_outputs,
-    show,
+    title_of,
 )
+from sim.cli.replay_table import show
 from sim.fleet.live import fleet
 from sim.fleet.live.fleet import LiveRun, scaled_traces
-from sim.fleet.live.settings import LiveSettings, check_live
+from sim.fleet.live.settings import LiveSettings, check_live, robots_own
 from sim.fleet.replay.settings import ReplaySettings
 from sim.fleet.workload import mixes
 from sim.fleet.workload.trace_file import write_traces
@@ -223,7 +224,14 @@ def _leave(
     live: LiveSettings,
     runs: list[LiveRun],
 ) -> tuple[list[str], bool]:
-    robots = ", ".join(str(point.num_robots) for point in settings.fleet)
-    title = f"{robots} robots, {runs[0].seen.policy}, live: {runs[0].result.engine_version}"
+    first = runs[0]
+    cap = "" if first.seen.cap is None else f" (cap={first.seen.cap})"
+    title = title_of(
+        settings,
+        f"{first.seen.policy}{cap}",
+        f"live: {first.result.engine_version}",
+        first.seen.gauges.pool_blocks,
+    )
     more = {"live": {**live.to_json(), "runs": [run.to_json() for run in runs]}}
-    return leave(args, settings, seeds, [run.result for run in runs], title, more)
+    results = [run.result for run in runs]
+    return leave(args, robots_own(settings), seeds, results, title, more)

@@ -1,46 +1,29 @@
-"""What `python -m sim replay` shows and leaves: progress, table, JSON file, picture."""
+"""What `python -m sim replay` leaves: JSON file and picture; and its progress."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
 from robot_sdk.version import __version__
 from server.result_path import check_result_path
+from sim.cli.indices import format_indices
+from sim.cli.replay_table import summary
 from sim.files import is_file, write_whole
 from sim.fleet.replay.result import ReplayResult
-from sim.fleet.replay.settings import ReplaySettings
-from sim.fleet.statistics import SeedMean, seed_mean
+from sim.fleet.replay.settings import EngineChoice, ReplaySettings, WorkloadChoice
 from sim.machine import machine
 from sim.paper.plot import pyplot
 
-#: Columns of the table: heading, width, digits, and what stands there.
-_Column = tuple[str, int, int, Callable[[ReplayResult], "float | None"]]
-_COLUMNS: tuple[_Column, ...] = (
-    ("requests/s", 10, 3, lambda run: run.rps),
-    ("hit", 6, 3, lambda run: run.hit),
-    ("lowest", 6, 2, lambda run: run.lowest_window_hit_after_warm_up),
-    ("ep/min", 6, 2, lambda run: run.episodes_per_min),
-    ("Jain", 5, 3, lambda run: run.jain),
-    ("Mprompt/min", 11, 2, lambda run: run.computed_prompt_tokens_per_min / 1e6),
-    ("kout/min", 8, 1, lambda run: run.generated_tokens_per_min / 1e3),
-    ("turn p50", 8, 1, lambda run: run.brain_latency_s["p50"]),
-    ("p99 [s]", 7, 1, lambda run: run.brain_latency_s["p99"]),
-    ("door p90", 8, 0, lambda run: run.door_wait_s["p90"]),
-    ("low hit at", 10, 0, lambda run: run.first_low_hit_s),
-)
-_NOTES = (
-    "lowest: hit rate of the worst 120 s window after the warm-up. Mprompt: prompt tokens "
-    "computed. low hit at: end of the first window under 80% [s]; -: none was."
-)
-
-
+#: Letters of a line above a picture.
+_TITLE_WIDTH = 100
 #: Of a command line: options with the files that they name.
 _Files = Mapping[str, "Path | None"]
 
@@ -62,12 +45,17 @@ def check_outputs(outputs: _Files, inputs: _Files) -> None:
     Ends the program where a picture is asked for and matplotlib is not installed.
 
     Raises:
-        InvalidArgumentError: A file cannot be written, or is an input or another output as well.
+        InvalidArgumentError: A file cannot be written, or is an input or another output as well,
+            or is "-".
     """
     owner = {path.resolve(): option for option, path in inputs.items() if path is not None}
     for option, path in outputs.items():
         if path is None:
             continue
+        if str(path) == "-":
+            raise InvalidArgumentError(
+                "standard output has the table", field=option, value="-", allowed=("a file",)
+            )
         check_result_path(path, option)
         other = owner.setdefault(path.resolve(), option)
         if other != option and (path.is_file() or not path.exists()):
@@ -121,45 +109,29 @@ class ProgressLine:
             print(f"\r{'':{self._width}}\r", end="", file=sys.stderr, flush=True)
 
 
-def show(results: Sequence[ReplayResult], heading: str, more: Sequence[str] = ()) -> None:
-    """Print the table: a line for each run, what they have in common, and then `more` lines."""
-    print(heading)
-    print("seed    " + " ".join(f"{name:>{width}}" for name, width, _, _ in _COLUMNS))
-    for result in results:
-        mark = "*" if result.is_partial else ""
-        values = [
-            _shown(value_of(result), width, digits) for _, width, digits, value_of in _COLUMNS
-        ]
-        print(f"{result.seed:<7}{mark:1}" + " ".join(values))
-    if len(results) > 1:
-        for label, pick in (("mean", _mean), ("+-95%", _half)):
-            cells = []
-            for _, width, digits, value_of in _COLUMNS:
-                over = seed_mean([value_of(result) for result in results])
-                cells.append(_shown(None if over is None else pick(over), width, digits))
-            print(f"{label:8}" + " ".join(cells))
-    print(_NOTES)
-    for warning in sorted({text for result in results for text in result.warnings}):
-        print(f"warning: {warning}")
-    for line in more:
-        print(line)
+def title_of(
+    settings: ReplaySettings, policy: str, engine: str, pool_blocks: int | None = None
+) -> str:
+    """Of a picture: robots, policy, engine, and mix and pool where they are not the usual ones.
 
-
-def _mean(over: SeedMean) -> float | None:
-    return over.mean
-
-
-def _half(over: SeedMean) -> float | None:
-    return None if over.high is None else over.high - over.mean
-
-
-def _shown(value: float | None, width: int, digits: int) -> str:
-    return f"{'-':>{width}}" if value is None else f"{value:{width}.{digits}f}"
+    Args:
+        settings: Of all runs.
+        policy: With what is set of it.
+        engine: What serves the brain.
+        pool_blocks: Of that engine; None: the usual one, or not known.
+    """
+    robots = ", ".join(str(point.num_robots) for point in settings.fleet)
+    parts = [f"{robots} robots", policy, engine]
+    if settings.workload.mix != WorkloadChoice.mix:
+        parts.append(f"mix {Path(settings.workload.mix).name}")
+    if pool_blocks not in (None, EngineChoice.pool_blocks):
+        parts.append(f"pool {pool_blocks} blocks")
+    return ", ".join(parts)
 
 
 def leave(
     args: argparse.Namespace,
-    settings: ReplaySettings,
+    settings: Mapping[str, Any],
     seeds: Sequence[int],
     results: Sequence[ReplayResult],
     title: str,
@@ -170,7 +142,7 @@ def leave(
 
     Args:
         args: With `json` and `picture`.
-        settings: Of all runs.
+        settings: Of all runs, as plain values.
         seeds: That were to be run.
         results: Of those that were.
         title: Of the picture.
@@ -194,18 +166,14 @@ def leave(
             print(f"error: {option}: cannot write {path}: {error.strerror}", file=sys.stderr)
 
     def write_json(path: Path) -> None:
-        summary = {}
-        for name, _, _, value_of in _COLUMNS:
-            over = seed_mean([value_of(result) for result in results])
-            summary[name] = None if over is None else asdict(over)
         content = {
             "made_with": f"robot-sdk {__version__}",
             "made_on": machine(),
-            "command": "python -m sim replay",
-            "settings": settings.to_json(),
+            "command": shlex.join(["python", "-m", "sim", *sys.argv[1:]]),
+            "settings": dict(settings),
             "seeds": list(seeds),
             "partial": len(results) < len(seeds) or any(run.is_partial for run in results),
-            "summary": summary,
+            "summary": summary(results),
             "results": [result.to_json() for result in results],
             **(more or {}),
         }
@@ -214,7 +182,10 @@ def leave(
     def draw(path: Path) -> None:
         from sim.paper.windows_plot import INSIDE_PANELS, STUDY_PANELS, draw_windows
 
-        draw_windows({f"{len(results)} seeds": results}, path, STUDY_PANELS + INSIDE_PANELS, title)
+        several = "seeds" if len(results) > 1 else "seed"
+        name = f"{several} {format_indices([run.seed for run in results])}"
+        wrapped = textwrap.fill(title, _TITLE_WIDTH)
+        draw_windows({name: results}, path, STUDY_PANELS + INSIDE_PANELS, wrapped)
 
     write(args.json, "--json", write_json)
     write(args.picture, "--picture", draw)

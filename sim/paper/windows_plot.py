@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from sim.fleet.replay.result import ReplayResult, Window
 from sim.paper.plot import pyplot
 
+#: Of an axis over what it shows, so that the highest line does not lie on the frame.
+_HEAD_ROOM = 1.06
 Panel = tuple[str, Callable[[Window], "float | None"]]
 
 #: The study's three, per minute.
@@ -26,7 +29,7 @@ STUDY_PANELS: tuple[Panel, ...] = (
 #: Who is inside, and what the engine's own gauge says of it.
 INSIDE_PANELS: tuple[Panel, ...] = (
     ("episodes inside", lambda window: window.num_active),
-    ("kv_cache_usage", lambda window: window.kv_cache_usage),
+    ("KV cache in use (running turns)", lambda window: window.kv_cache_usage),
 )
 
 
@@ -56,10 +59,12 @@ def draw_windows(
         len(panels), 1, figsize=(9, 2.4 * len(panels)), sharex=True, layout="constrained"
     )
     for axis, (label, value_of) in zip(_listed(axes), panels, strict=True):
+        highest = 0.0
         for color, (name, runs) in enumerate(groups.items()):
             for index, run in enumerate(runs):
                 ends_min = [window.end_s / 60 for window in run.windows]
                 values = [_or_nan(value_of(window)) for window in run.windows]
+                highest = max([highest, *(value for value in values if not isnan(value))])
                 axis.plot(
                     ends_min,
                     values,
@@ -73,7 +78,7 @@ def draw_windows(
             axis.axvline(when_s / 60, color="grey", linestyle=":")
         axis.set_ylabel(label, fontsize=9)
         axis.grid(alpha=0.3)
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0.0, _HEAD_ROOM * highest or 1.0)
     _listed(axes)[0].legend(fontsize=8)
     for name, when_s in (marks or {}).items():
         _listed(axes)[0].annotate(name, (when_s / 60, 0.05), fontsize=8, rotation=90)

@@ -146,9 +146,8 @@ def run(
                 field="--live",
                 value=live.address,
             )
+        check_sendable(traces, brain.max_context_tokens, live.token_scale)
         sent = list(scaled_traces(traces, live))
-        for trace in sent:
-            check_sendable(trace, brain.max_context_tokens)
         live_fleet = LiveFleet(settings, live, client, fleet, scaled_traces(order, live), clock)
         is_partial = live_fleet.run(on_progress)
         ended = live_fleet.result(seed, is_partial)

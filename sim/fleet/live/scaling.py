@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from robot_sdk.errors import InvalidArgumentError
+from sim.fleet.live.settings import TOKEN_SCALES
 from sim.fleet.workload.trace import EpisodeTrace
 
 
@@ -45,32 +47,57 @@ def peak_tokens(trace: EpisodeTrace) -> int:
     )
 
 
-def check_sendable(trace: EpisodeTrace, max_context_tokens: int | None) -> None:
-    """Whether a conversation over the wire can be this trace.
+def check_sendable(
+    traces: Sequence[EpisodeTrace], max_context_tokens: int | None, token_scale: float = 1.0
+) -> None:
+    """Whether conversations over the wire can be these traces.
 
     Args:
-        trace: As it is sent.
+        traces: As they were recorded.
         max_context_tokens: Of the server's model; None: no limit is known.
+        token_scale: They are sent scaled by.
 
     Raises:
-        InvalidArgumentError: It is too long, or it takes back what was said.
+        InvalidArgumentError: One is too long, or it takes back what was said.
     """
-    for index, turn in enumerate(trace.turns):
-        if turn.kept_tokens is not None:
-            raise InvalidArgumentError(
-                f"turn {index} gives up a part of the conversation before it (kept_tokens), which "
-                "only the server can do",
-                field="trace",
-                value=trace.trace_id,
-                hint="leave the trace out; replay it in virtual time",
-            )
-    peak = peak_tokens(trace)
-    if max_context_tokens is not None and peak > max_context_tokens:
+    for trace in traces:
+        for index, turn in enumerate(trace.turns):
+            if turn.kept_tokens is not None:
+                raise InvalidArgumentError(
+                    f"turn {index} gives up a part of the conversation before it (kept_tokens), "
+                    "which only the server can do",
+                    field="trace",
+                    value=trace.trace_id,
+                    hint="leave the trace out; replay it in virtual time",
+                )
+    if max_context_tokens is None:
+        return
+    longest = max((scaled(trace, token_scale) for trace in traces), key=peak_tokens)
+    peak = peak_tokens(longest)
+    if peak > max_context_tokens:
+        fitting = fitting_scale(traces, max_context_tokens)
         raise InvalidArgumentError(
             "the trace is longer than the context of the server's model",
             field="trace",
-            value=f"{trace.trace_id}, {peak} tokens",
+            value=f"{longest.trace_id}, {peak} tokens, the longest of {len(traces)}",
             allowed=(f"at most {max_context_tokens} tokens",),
-            hint=f"make all traces smaller by another {max_context_tokens / peak:.2g} or less with "
-            "--token-scale, or leave it out",
+            hint="some have too many turns for any --token-scale; leave those out"
+            if fitting is None
+            else f"with --token-scale {fitting:g} all traces fit",
         )
+
+
+def fitting_scale(traces: Sequence[EpisodeTrace], max_context_tokens: int) -> float | None:
+    """A token scale of two digits, near the largest, with which every trace fits.
+
+    It is tried and not only computed: lengths are rounded, and no turn has less than a token.
+    None: each is too large.
+    """
+    exact = max_context_tokens / max(peak_tokens(trace) for trace in traces)
+    for percent in range(100, 0, -1):
+        scale = float(f"{exact * percent / 100:.2g}")
+        if scale < TOKEN_SCALES[0]:
+            break
+        if all(peak_tokens(scaled(trace, scale)) <= max_context_tokens for trace in traces):
+            return scale
+    return None

@@ -14,7 +14,8 @@ from sim.fleet.replay.settings import ReplaySettings
 #: Each robot has three threads here, and its episode a stream.
 MOST_ROBOTS = 256
 LONGEST_S = 24 * 3600.0
-_TOKEN_SCALES = (1e-4, 10.0)
+#: Least and most.
+TOKEN_SCALES = (1e-4, 10.0)
 _TIME_SCALES = (0.01, 100.0)
 _TURN_TIMEOUTS_S = (0.1, 3600.0)
 #: What a running server has of its own: parts of `ReplaySettings` that must be left alone, and the
@@ -53,13 +54,18 @@ class LiveSettings:
         return asdict(self)
 
 
+def robots_own(settings: ReplaySettings) -> dict[str, Any]:
+    """Settings without those that are the server's, as plain values."""
+    return {name: value for name, value in settings.to_json().items() if name not in _SERVERS_OWN}
+
+
 def check_live(live: LiveSettings, settings: ReplaySettings, seed: int) -> None:
     """Raises:
     InvalidArgumentError: A value is out of range, the address is of another machine, or a
         setting is the server's own business.
     """
     _check_address(live)
-    _number("token_scale", live.token_scale, *_TOKEN_SCALES)
+    _number("token_scale", live.token_scale, *TOKEN_SCALES)
     _number("time_scale", live.time_scale, *_TIME_SCALES)
     _number("turn_timeout_s", live.turn_timeout_s, *_TURN_TIMEOUTS_S)
     untouched = ReplaySettings(settings.fleet)

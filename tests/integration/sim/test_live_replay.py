@@ -161,6 +161,9 @@ def test_the_command_leaves_table_json_picture_and_the_traces_it_sent(
     content = json.loads((tmp_path / "run.json").read_text())
     assert content["partial"] is False
     assert content["live"]["token_scale"] == 0.5
+    assert content["settings"]["workload"]["mix"] == str(mix)
+    assert not {"admission", "engine", "cost"} & set(content["settings"])
+    assert content["live"]["runs"][0]["policy"] == "static-cap"
     assert content["live"]["runs"][0]["pool_blocks"] == 5000
     assert content["results"][0]["turns"] == 2 * NUM_TURNS
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")

@@ -4,12 +4,14 @@ import argparse
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from sim.cli import replay
 from sim.cli.replay_options import policy_settings, settings_of
+from sim.cli.replay_output import title_of
 from sim.fleet.replay import runner
 from sim.fleet.replay.settings import FleetPoint
 from sim.fleet.workload.trace import EpisodeTrace, TurnTrace
@@ -100,6 +102,8 @@ def test_what_cannot_be_run_is_an_error_with_status_2(
         (("--json", "."), "--json"),
         (("--picture", "."), "--picture"),
         (("--store", "."), "--store"),
+        (("--json", "-"), "--json"),
+        (("--picture", "-"), "standard output"),
         (("--json", "r", "--store", "r"), "--store: the same file as --json"),
         (("--mix", "mix.jsonl", "--json", "mix.jsonl"), "--json: the same file as --mix"),
     ],
@@ -169,19 +173,36 @@ def _children() -> list[int]:
 
 
 def test_the_table_has_a_line_for_each_seed_and_their_mean(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "deep" / "result.json"
+    monkeypatch.setattr(sys, "argv", ["sim/__main__.py", "replay", "--mix", "my traces.jsonl"])
     words = ("--robots", "3", "--seeds", "1-3", "--processes", "2", "--json", str(file))
     assert replay.run(arguments(*words)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines if line[:1] in "123"] == ["1.000", "2.000", "3.000"]
     mean = next(line for line in lines if line.startswith("mean"))
     assert mean.split()[1] == "2.000"
+    # The fake's runs take one second.
+    assert lines[0] == "vLLM installed, 0.02 virtual minutes, robots' view"
     content = json.loads(file.read_text())
+    assert content["command"] == "python -m sim replay --mix 'my traces.jsonl'"
+    assert content["summary"]["requests/s"]["mean"] == 2.0
     assert content["seeds"] == [1, 2, 3]
     assert content["partial"] is False
     assert [result["seed"] for result in content["results"]] == [1, 2, 3]
+
+
+def test_a_picture_is_titled_with_all_that_is_not_as_usual() -> None:
+    words = ("--fleet", "0:10,600:20", "--mix", "data/mine.jsonl", "--pool-blocks", "2000")
+    settings = settings_of(arguments(*words))
+    title = title_of(settings, "static-cap (cap=16)", "vLLM 0.32.0", 2000)
+    assert title == (
+        "10, 20 robots, static-cap (cap=16), vLLM 0.32.0, mix mine.jsonl, pool 2000 blocks"
+    )
+    usual = settings_of(arguments("--robots", "3"))
+    title = title_of(usual, "unlimited", "vLLM 0.32.0", usual.engine.pool_blocks)
+    assert title == "3 robots, unlimited, vLLM 0.32.0"
 
 
 def test_a_run_that_fails_is_told_and_what_was_run_is_shown(

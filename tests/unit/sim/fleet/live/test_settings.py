@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from robot_sdk.errors import InvalidArgumentError
-from sim.fleet.live.settings import MOST_ROBOTS, LiveSettings, check_live, is_loopback
+from sim.fleet.live.settings import (
+    MOST_ROBOTS,
+    LiveSettings,
+    check_live,
+    is_loopback,
+    robots_own,
+)
 from sim.fleet.replay.settings import AdmissionChoice, EngineChoice, FleetPoint, ReplaySettings
 
 HERE = "127.0.0.1:50051"
@@ -59,6 +65,16 @@ def test_what_the_server_has_of_its_own_cannot_be_chosen(
     with pytest.raises(InvalidArgumentError, match="server has its own") as caught:
         check_live(LiveSettings(HERE), settings, 0)
     assert caught.value.field == field
+
+
+def test_the_robots_own_settings_hold_nothing_of_the_server() -> None:
+    assert set(robots_own(ReplaySettings.sustained(3))) == {
+        "fleet",
+        "workload",
+        "duration_s",
+        "warm_up_s",
+        "episodes_per_robot",
+    }
 
 
 @pytest.mark.parametrize(
