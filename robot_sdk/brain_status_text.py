@@ -6,16 +6,29 @@ from robot_sdk.api.v1 import fleet_pb2
 from robot_sdk.plain_text import one_line
 
 _MAX_CHARS = 300
+#: How a server's admission policies say that they know no size, with the settings that tell it.
+POOL_UNKNOWN = "the pool's size is unknown (admission.pool_blocks, admission.block_tokens)"
+_POOL_NOT_TOLD = "the pool's size is not told yet (the brain is not ready)"
 
 
-def door_lines(admission: fleet_pb2.AdmissionStatus) -> list[str]:
+def admission_text(text: str, *, is_brain_ready: bool) -> str:
+    """A sentence of the admission policy on one line.
+
+    An engine tells its pool's size once it is ready; until then nobody has to set anything.
+    """
+    if not is_brain_ready:
+        text = text.replace(POOL_UNKNOWN, _POOL_NOT_TOLD)
+    return one_line(text, _MAX_CHARS)
+
+
+def door_lines(admission: fleet_pb2.AdmissionStatus, *, is_brain_ready: bool = True) -> list[str]:
     """What the admission policy works with, if it says so."""
     words = []
     if admission.HasField("forecast_blocks"):
         of = f" of {admission.capacity_blocks:,}" if admission.HasField("capacity_blocks") else ""
         words.append(f"{admission.forecast_blocks:,}{of} KV blocks are spoken for")
     if admission.detail:
-        words.append(one_line(admission.detail, _MAX_CHARS))
+        words.append(admission_text(admission.detail, is_brain_ready=is_brain_ready))
     return [f"  {'; '.join(words)}"] if words else []
 
 

@@ -7,7 +7,7 @@ import sys
 
 from robot_sdk import operator_access
 from robot_sdk.api.v1 import fleet_pb2
-from robot_sdk.brain_status_text import cache_lines, door_lines
+from robot_sdk.brain_status_text import admission_text, cache_lines, door_lines
 from robot_sdk.errors import InvalidArgumentError
 from robot_sdk.plain_text import one_line
 from robot_sdk.policy_status_text import batcher_lines
@@ -58,15 +58,20 @@ def run(arguments: argparse.Namespace) -> int:
 def render_status(status: fleet_pb2.FleetStatus) -> str:
     """The table as text, without a line end at the end."""
     admission = status.admission
-    cap = str(admission.cap) if admission.HasField("cap") else "none"
+    cap = f" (cap {admission.cap})" if admission.HasField("cap") else ""
+    is_brain_ready = status.brain.ready or not status.HasField("brain")
     lines = [
         f"server {status.server_boot_id[:12]}, up {status.uptime_s:.0f} s"
         + (", draining" if status.draining else ""),
-        f"admission {admission.policy}: {admission.active_episodes} active (cap {cap}), "
+        f"admission {admission.policy}: {admission.active_episodes} active{cap}, "
         f"{admission.queued_episodes} queued; {admission.admitted_total} admitted, "
         f"{admission.ended_total} ended, {admission.expired_total} expired"
-        + (f"; {one_line(admission.reason, 200)}" if admission.reason else ""),
-        *door_lines(admission),
+        + (
+            f"; {admission_text(admission.reason, is_brain_ready=is_brain_ready)}"
+            if admission.reason
+            else ""
+        ),
+        *door_lines(admission, is_brain_ready=is_brain_ready),
     ]
     if status.HasField("brain"):
         brain = status.brain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from robot_sdk.api.v1 import episode_pb2, fleet_pb2
+from robot_sdk.brain_status_text import POOL_UNKNOWN
 from robot_sdk.status import render_status
 
 
@@ -56,7 +57,21 @@ def test_a_server_without_a_brain_shows_no_brain() -> None:
 def test_no_cap_is_not_a_cap_of_zero() -> None:
     status = fleet_pb2.FleetStatus(admission=fleet_pb2.AdmissionStatus(policy="unlimited"))
 
-    assert "cap none" in render_status(status)
+    assert "admission unlimited: 0 active, 0 queued" in render_status(status)
+
+
+def test_while_the_brain_loads_nobody_is_asked_to_set_the_size_of_its_pool() -> None:
+    status = _status(brain=fleet_pb2.BrainStatus(engine="vllm", problem="it is loading"))
+    status.admission.detail = f"slow start: 2 at once, {POOL_UNKNOWN} and no prefix was seen"
+    status.admission.reason = f"forecast cap: 2 inside; {POOL_UNKNOWN}"
+
+    loading = render_status(status)
+    status.brain.ready = True
+    loaded = render_status(status)
+
+    assert loading.count("the pool's size is not told yet (the brain is not ready)") == 2
+    assert "admission.pool_blocks" not in loading
+    assert loaded.count(POOL_UNKNOWN) == 2
 
 
 def test_unknown_buffered_steps_are_a_dash() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robot_sdk.brain_status_text import POOL_UNKNOWN
 from server.core.admission import (
     ActiveEpisode,
     EndedEpisode,
@@ -96,7 +97,7 @@ def test_without_the_pool_s_size_one_is_inside_and_the_reason_says_what_to_set()
     decision = ForecastCapAdmission().decide(view(0, 3, ledger=LedgerSnapshot()))
 
     assert decision.num_admit == 1
-    assert "admission.pool_blocks" in decision.reason
+    assert POOL_UNKNOWN in decision.reason
 
 
 def test_families_that_robots_make_up_do_not_fill_the_memory() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robot_sdk.brain_status_text import POOL_UNKNOWN
 from server.core.admission import (
     ActiveEpisode,
     FleetView,
@@ -190,7 +191,7 @@ def test_without_a_pool_size_it_lives_on_what_was_seen_to_survive() -> None:
     some = admitted(policy, [], capacity=CapacityEstimate(15_000), **unknown)
 
     assert nothing.num_admit == 0
-    assert "admission.pool_blocks" in nothing.reason
+    assert POOL_UNKNOWN in nothing.reason
     assert policy.report(view(grown(3), **unknown)).capacity_blocks is None
     assert 12 < some < 24
 
