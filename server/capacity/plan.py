@@ -179,7 +179,12 @@ def _pool(args: argparse.Namespace, measured: Measured | None) -> tuple[KvPool, 
             raise InvalidArgumentError(
                 "missing",
                 field=option,
-                hint="vLLM's start-up log has it; or give --from-server HOST:PORT",
+                hint="vLLM's start-up log has it; or give --from-server HOST:PORT"
+                + (
+                    "; --deadline-hz alone plans the action tier"
+                    if args.deadline_hz is None
+                    else ""
+                ),
             )
     if args.state_groups is None:
         source += "; state groups assumed to be Qwen3.6-27B's, --state-groups tells others"

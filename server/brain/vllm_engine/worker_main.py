@@ -106,8 +106,9 @@ def load_problem(model: str, error: BaseException) -> str:
     if "Engine core initialization failed" in str(error):
         return (
             f"vLLM's engine process ended while it loaded {model!r}; the first error in the log "
-            "above says why. If it names memory, set vllm.gpu_memory_utilization lower (0.1 for a "
-            "small model on a CPU)"
+            "above says why. If the KV cache is too small for max_model_len, set "
+            "vllm.max_model_len lower; if too little memory is free, vllm.gpu_memory_utilization "
+            "(0.1 for a small model on a CPU)"
         )
     return f"vLLM does not take vllm.model {model!r}: {one_line_of(error)}"
 

@@ -148,3 +148,13 @@ def test_an_option_without_its_partner_is_refused(option, partner):
 
     with pytest.raises(InvalidArgumentError, match=f"{option[0]}.*{partner}"):
         main([*given_pool, *option])
+
+
+def test_without_any_option_it_is_told_that_the_action_tier_can_be_planned_alone():
+    alone = "--deadline-hz alone plans the action tier"
+
+    with pytest.raises(InvalidArgumentError, match=f"--pool-blocks.*{alone}"):
+        main([])
+    with pytest.raises(InvalidArgumentError, match="--pool-blocks") as refused:
+        main(["--deadline-hz", "20", "--block-tokens", "784"])
+    assert alone not in str(refused.value)

@@ -10,7 +10,8 @@ def test_an_engine_process_that_ended_is_not_blamed_on_the_model() -> None:
 
     problem = load_problem("out/tiny", error)
 
-    assert "vllm.gpu_memory_utilization" in problem
+    assert "KV cache is too small for max_model_len, set vllm.max_model_len lower" in problem
+    assert "too little memory is free, vllm.gpu_memory_utilization" in problem
     assert "does not take" not in problem
 
 
