@@ -243,12 +243,14 @@ class Case:
         minutes: How long it takes on two cores, about.
         run: Leaves its files in the workplace's folder.
         quick_minutes: The same with `quick`; None: as long.
+        uses_study_engine: Some of its rows need the study's vLLM 0.17.1.
     """
 
     title: str
     minutes: float
     run: Callable[[Workplace], None]
     quick_minutes: float | None = None
+    uses_study_engine: bool = False
 
 
 def _plain(value: Any) -> Any:

@@ -123,7 +123,8 @@ def _parser() -> argparse.ArgumentParser:
         "--study-engine",
         type=Path,
         metavar="FOLDER",
-        help="also run vLLM 0.17.1 from here; tests/tools/fetch_study_engine.sh makes the folder",
+        help="also run vLLM 0.17.1 from here; `make study-engine` makes out/study-engine "
+        "(tests/tools/fetch_study_engine.sh FOLDER: elsewhere)",
     )
     tiny = parser.add_argument_group("--engine tiny")
     tiny.add_argument(

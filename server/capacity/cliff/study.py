@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.write(study_report.render(compared, pools_blocks, wall_s) + "\n")
     if args.study_engine is None:
         sys.stdout.write(
-            "\nThe study's own vLLM 0.17.1 was not run: fetch it with "
-            "tests/tools/fetch_study_engine.sh FOLDER and give --study-engine FOLDER\n"
+            "\nThe study's own vLLM 0.17.1 was not run: fetch it with `make study-engine` (or "
+            "tests/tools/fetch_study_engine.sh FOLDER) and give --study-engine out/study-engine\n"
         )
     if args.out is not None:
         _write(args.out, compared, pools_blocks, wall_s)

@@ -57,9 +57,16 @@ def draw(variants: Sequence[Variant], pools_blocks: Sequence[int], path: Path) -
             axes.set_xlabel("sessions of 100,000 tokens")
             axes.set_ylabel("share that keeps its whole prefix")
             axes.set_ylim(-0.1, 1.08)
+            axes.xaxis.get_major_locator().set_params(integer=True)
             axes.set_yticks([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
             axes.grid(alpha=0.3)
-    grid[0][0].legend(loc="lower left", fontsize="small")
+    # Above the panels, since a curve may pass through any corner of one.
+    figure.legend(
+        *grid[0][0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=3,
+        fontsize="small",
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     note = f"Steps of {STUDY_STEP_TOKENS:,} tokens where a curve has steps."
     if len(shown) > 1:

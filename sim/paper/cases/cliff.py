@@ -73,9 +73,20 @@ def short_name(variant: Variant) -> str:
 
 
 def point_rows(compared: Sequence[Variant]) -> list[Row]:
-    """The study's points; its own version of vLLM is held to them."""
+    """The study's points; its own version of vLLM is held to them.
+
+    A point that this version was not run at has a row that says so.
+    """
     rows = []
     for point in published.POINTS:
+        held = [
+            variant
+            for variant in compared
+            if variant.is_study_version
+            and variant.at(point.pool_blocks, point.warm_up, point.num_sessions)
+        ]
+        if not held:
+            rows.append(_not_run(point, any(variant.is_study_version for variant in compared)))
         for variant in compared:
             outcome = variant.at(point.pool_blocks, point.warm_up, point.num_sessions)
             if outcome is None:
@@ -95,6 +106,19 @@ def point_rows(compared: Sequence[Variant]) -> list[Row]:
     return rows
 
 
+def _not_run(point: published.PublishedPoint, has_engine: bool) -> Row:
+    return Row(
+        point.row,
+        "survival",
+        "share",
+        point.survival,
+        None,
+        variant="vLLM 0.17.1, every snapshot",
+        note="not among the sessions of this run" if has_engine else "vLLM 0.17.1 was not here",
+        within=0.0,
+    )
+
+
 def most_rows(compared: Sequence[Variant]) -> list[Row]:
     """Most sessions that all keep their prefix, for each pool and order."""
     rows = []
@@ -109,7 +133,10 @@ def most_rows(compared: Sequence[Variant]) -> list[Row]:
                         "sessions",
                         None,
                         None if most is None else float(most),
+                        # It was run: a value that it did not reach is no row that was left out.
+                        (None,) if most is None else (),
                         variant=short_name(variant),
+                        note="fewer than the fewest tried" if most is None else "",
                     )
                 )
     return rows
@@ -120,4 +147,5 @@ CASE = Case(
     1.7,
     run,
     quick_minutes=0.3,
+    uses_study_engine=True,
 )
