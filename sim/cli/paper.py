@@ -19,6 +19,7 @@ from sim.paper.case import Case, Workplace
 from sim.paper.plot import pyplot
 from sim.paper.registry import all_cases
 from sim.paper.report import write_report
+from sim.paper.report.collect import collect
 
 #: In place of a case: make the report of what the folder holds.
 REPORT = "report"
@@ -26,8 +27,8 @@ STUDY_ENGINE = Path("out") / "study-engine"
 MOST_PROCESSES = 256
 MOST_SEEDS = 1000
 EXIT_CODES = (
-    "exit codes: 0 all cases were made; 1 some failed, the others were made; 2 wrong arguments; "
-    "130 interrupted."
+    "exit codes: 0 all cases were made; 1 some failed, the others were made; 2 wrong arguments, or "
+    "no result to report of; 130 interrupted."
 )
 
 
@@ -61,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--study-engine",
         type=Path,
         metavar="FOLDER",
-        help="vLLM as in the study, made by tests/tools/fetch_study_engine.sh FOLDER; "
-        f"default: {STUDY_ENGINE} where it is there",
+        help=f"vLLM as in the study; `make study-engine` makes {STUDY_ENGINE}, the default where "
+        "it is there (tests/tools/fetch_study_engine.sh FOLDER: elsewhere)",
     )
 
 
@@ -74,10 +75,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     if args.list:
-        for name, case in cases.items():
-            quick = "" if case.quick_minutes is None else f" ({case.quick_minutes:g} quick)"
-            print(f"{name:20} {f'{case.minutes:g} min{quick}':20}  {case.title}")
+        _list(cases)
         return 0
+    if args.case == [REPORT] and not any(collect(args.out)):
+        print(
+            f"error: {args.out} holds no result to report of; `python -m sim paper --out "
+            f"{args.out}` makes them",
+            file=sys.stderr,
+        )
+        return 2
     problem = why_unusable(args.out)
     if problem is not None:
         print(f"error: --out: {problem}", file=sys.stderr)
@@ -94,6 +100,17 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         print(f"failed: {', '.join(failed)}; the others were made", flush=True)
     return 1 if failed else status
+
+
+def _list(cases: Mapping[str, Case]) -> None:
+    print("minutes on two quiet cores, in brackets those with --quick where it is shorter:")
+    for name, case in cases.items():
+        shorter = "" if case.quick_minutes is None else f" ({case.quick_minutes:g} quick)"
+        print(f"{name:20} {f'{case.minutes:g} min{shorter}':20}  {case.title}")
+    whole, quick = (
+        sum(_minutes(case, is_quick) for case in cases.values()) for is_quick in (False, True)
+    )
+    print(f"{'all':20} {whole:.1f} min ({quick:.1f} quick)")
 
 
 def _problem(args: argparse.Namespace, cases: Mapping[str, Case]) -> str | None:
@@ -119,18 +136,21 @@ def _problem(args: argparse.Namespace, cases: Mapping[str, Case]) -> str | None:
     return None
 
 
-def _study_folder(args: argparse.Namespace) -> Path | None:
+def _study_folder(args: argparse.Namespace, cases: Mapping[str, Case]) -> Path | None:
     if args.study_engine is not None:
         folder: Path = args.study_engine
         return folder.resolve()
     try:
         study_version.check_folder(STUDY_ENGINE)
     except RobotSdkError:
-        print(
-            "the study's vLLM 0.17.1 is not here, so rows that need it are not run; get it with: "
-            f"tests/tools/fetch_study_engine.sh {STUDY_ENGINE}",
-            flush=True,
-        )
+        needing = [name for name, case in cases.items() if case.uses_study_engine]
+        if needing:
+            print(
+                f"the study's vLLM 0.17.1 is not here, so {', '.join(needing)} will run on the "
+                "installed vLLM alone; get it with: make study-engine (or "
+                f"tests/tools/fetch_study_engine.sh {STUDY_ENGINE})",
+                flush=True,
+            )
         return None
     return STUDY_ENGINE.resolve()
 
@@ -139,14 +159,16 @@ def _make(
     args: argparse.Namespace, cases: Mapping[str, Case], pool: WorkerPool
 ) -> list[str] | None:
     """Run the cases; names of those that failed, or None: interrupted."""
-    study_folder = _study_folder(args)
+    study_folder = _study_folder(args, cases)
     failed: list[str] = []
     minutes = [_minutes(case, args.quick) for case in cases.values()]
     for place, (name, case) in enumerate(cases.items()):
-        left = sum(minutes[place:])
+        follow = ""
+        if place + 1 < len(cases):
+            follow = f"; {sum(minutes[place:]):.1f} min with all that follow"
         print(
-            f"[{place + 1}/{len(cases)}] {name}: {case.title} (about {minutes[place]:g} min; "
-            f"{left:.0f} min with all that follow)",
+            f"[{place + 1}/{len(cases)}] {name}: {case.title} (about {minutes[place]:g} min"
+            f"{follow})",
             flush=True,
         )
         workplace = Workplace(

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     recorded.add_argument("--out", type=Path, required=True, metavar="FILE")
 
     imported = action("import", "traces out of token counts of other agents", _import)
-    imported.add_argument("file", type=Path, help="JSON lines, one call each; see README")
+    imported.add_argument("file", type=Path, help="JSON lines, one call each; see sim/README.md")
     imported.add_argument("--out", type=Path, required=True, metavar="FILE")
     imported.add_argument(
         "--family", type=_family, default="imported", help="of sessions that name none"

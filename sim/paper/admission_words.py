@@ -1,4 +1,4 @@
-"""The admission sweep as Markdown: goals, policies, fleets, evenness."""
+"""The admission sweep as Markdown: goals, policies, fleets, evenness; each empty without a row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sim.paper.rows import Row
 
 Fair = dict[tuple[str, int], ReplayResult]
 
-
+#: A table's names, and the line under them.
+_NUM_HEAD_LINES = 2
 #: Of rows that say something of the sweep itself.
 CHECKS = ("best_outer_cap_of_best_cap", f"rps_of_N{NUM_ROBOTS}")
 
@@ -33,6 +34,8 @@ def _judged(rows: Sequence[Row], what: str, is_check: bool) -> list[str]:
         for row in rows
         if row.verdict in ("inside", "outside") and (row.quantity in CHECKS) == is_check
     ]
+    if not judged:
+        return []
     met = sum(row.verdict == "inside" for row in judged)
     lines = [
         f"{met} of {len(judged)} {what}.",
@@ -62,7 +65,7 @@ def policies(sweep: Sweep) -> list[str]:
             for cell in sweep.cells
             if cell.mix == mix and sweep.runs(cell) and not cell.is_check
         ]
-    return lines
+    return lines if len(lines) > _NUM_HEAD_LINES else []
 
 
 def _policy_line(sweep: Sweep, cell: Cell) -> str:
@@ -116,7 +119,7 @@ def fleets(sweep: Sweep) -> list[str]:
                 f"| {cell.mix.name} | {cell.num_robots} | {cell.policy} | {result.rps:.3f} "
                 f"| {words.number(None if same is None else same.rps)} |"
             )
-    return lines
+    return lines if len(lines) > _NUM_HEAD_LINES else []
 
 
 def evenness(fair: Fair) -> list[str]:
@@ -132,4 +135,4 @@ def evenness(fair: Fair) -> list[str]:
         f"| {words.number(result.hit_after_warm_up)} |"
         for (mix, robots), result in fair.items()
     ]
-    return lines
+    return lines if len(lines) > _NUM_HEAD_LINES else []

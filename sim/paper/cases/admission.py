@@ -43,19 +43,26 @@ _FAIR_SEED = 0
 #: From so many seeds on it is the full sweep: all caps, all policies, and how even it is.
 _FULL_SEEDS = 2
 
-_NOTES = (
+_NOTE_BEST = (
     "The study has no such table. The best static cap is the one with most requests/s (of "
-    "episodes/min: most of those) over all seeds of its mix, known only after the sweep. Shares of "
-    "it are over the seeds that both have.",
-    "Ours is two things, admission and refreshes of prefixes, and static caps have neither. "
-    "`no refresh` and `refreshed` caps tell them apart.",
-    "P99 wait: of episodes that came in; those that still wait at the end of a run are not in it.",
+    "episodes/min: most of those){}, known only after the sweep."
+)
+_NOTE_WAIT = (
+    "P99 wait: of episodes that came in; those that still wait at the end of a run are not in it."
+)
+_NOTE_CHANCE = "Two runs of one cell that differ in nothing but the seed are 1 to 2% apart."
+_NOTE_TWO_THINGS = (
+    "Ours is two things, admission and refreshes of prefixes, and static caps have neither."
+)
+_NOTE_APART = " {} tell them apart."
+_NOTE_SEEDS = (
     "Caps near the best and ours have all seeds. Caps further out, the other policies and ours "
-    f"without refresh have {FEW_SEEDS}: the column `seeds` says so. Two runs of one cell that "
-    "differ in nothing but the seed are 1 to 2% apart.",
+    f"without refresh have {FEW_SEEDS}: the column `seeds` says so."
+)
+_NOTE_FLEETS = (
     f"One fleet of {NUM_ROBOTS} robots stands for smaller and larger ones: the door is first in, "
     "first out, so as long as somebody waits the brain's load is the same. Rows `rps_of_N48` check "
-    "that. Waits and evenness are not the same, and have rows of their own.",
+    "that. Waits and evenness are not the same, and have rows of their own."
 )
 
 
@@ -87,12 +94,38 @@ def run(workplace: Workplace) -> None:
     except (KeyboardInterrupt, RobotSdkError):
         if not workplace.has_complete("admission"):
             rows, pictures = _leave(workplace, sweep, fair, "Partial: the sweep was broken off.")
-            workplace.keep_draft(rows, settings=settings, pictures=pictures, notes=list(_NOTES))
+            workplace.keep_draft(rows, settings=settings, pictures=pictures, notes=notes(sweep))
         raise
     rows, pictures = _leave(workplace, sweep, fair, "")
     workplace.write_case(
-        "admission", rows, settings=settings, pictures=pictures, notes=list(_NOTES)
+        "admission", rows, settings=settings, pictures=pictures, notes=notes(sweep)
     )
+
+
+def notes(sweep: Sweep) -> list[str]:
+    """What a reader must know of the cells that are there, and of no others."""
+    there = [cell for cell in sweep.cells if sweep.runs(cell)]
+    num_seeds = {len(cell.seeds) for cell in there if not cell.is_check}
+    best = _NOTE_BEST.format(" over all seeds of its mix" if num_seeds - {1} else "")
+    if num_seeds - {1}:
+        best += " Shares of it are over the seeds that both have."
+    found = [best, _NOTE_WAIT]
+    duration_s = sweep.cells[0].duration_s
+    if duration_s < DURATION_S:
+        found.append(
+            f"Runs of {duration_s / 60:.0f} virtual minutes show how the comparison is made; no "
+            f"goal is judged by them. Those that are take {DURATION_S / 60:.0f}."
+        )
+    apart = [
+        (any(cell.policy == OURS_COOLING for cell in there), "`no refresh`"),
+        (any(cell.policy.endswith(", refreshed") for cell in there), "`refreshed` caps"),
+    ]
+    tell_apart = " and ".join(words for is_there, words in apart if is_there)
+    found.append(_NOTE_TWO_THINGS + (_NOTE_APART.format(tell_apart) if tell_apart else ""))
+    found.append(f"{_NOTE_SEEDS} {_NOTE_CHANCE}" if len(num_seeds) > 1 else _NOTE_CHANCE)
+    if any(cell.is_check for cell in there):
+        found.append(_NOTE_FLEETS)
+    return found
 
 
 def plan(
@@ -118,15 +151,17 @@ def _leave(
         f"Made with `{workplace.command('admission')}`: pool of 4,270 blocks, "
         f"{sweep.cells[0].duration_s / 60:.0f} virtual minutes a run.",
         "",
-        *(line for note in _NOTES for line in (note, "")),
-        *("## Goals", "", *admission_words.goals(rows), ""),
-        *("## Policies", "", *admission_words.policies(sweep), ""),
+        *(line for note in notes(sweep) for line in (note, "")),
     ]
-    if any(cell.is_check and sweep.runs(cell) for cell in sweep.cells):
-        text += ["## Other fleets", "", *admission_words.fleets(sweep), ""]
-        text += ["## The sweep itself", "", *admission_words.checks(rows), ""]
-    if fair:
-        text += ["## How even", "", *admission_words.evenness(fair), ""]
+    for title, lines in (
+        ("Goals", admission_words.goals(rows)),
+        ("Policies", admission_words.policies(sweep)),
+        ("Other fleets", admission_words.fleets(sweep)),
+        ("The sweep itself", admission_words.checks(rows)),
+        ("How even", admission_words.evenness(fair)),
+    ):
+        if lines:
+            text += [f"## {title}", "", *lines, ""]
     path = workplace.folder / "admission.md"
     path.write_text("\n".join(text), encoding="utf-8")
     workplace.say(f"wrote {path}")

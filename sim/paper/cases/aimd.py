@@ -167,4 +167,5 @@ CASE = Case(
     2,
     run,
     quick_minutes=0.1,
+    uses_study_engine=True,
 )

@@ -132,4 +132,10 @@ def _draw(
     return Picture(path.name, f"{ROBOTS} robots reached at once, from below and from above")
 
 
-CASE = Case("22 robots reached cold, ramping up and ramping down", 1.8, run, quick_minutes=0.1)
+CASE = Case(
+    "22 robots reached cold, ramping up and ramping down",
+    1.8,
+    run,
+    quick_minutes=0.1,
+    uses_study_engine=True,
+)

@@ -441,4 +441,5 @@ CASE = Case(
     9,
     run,
     quick_minutes=0.9,
+    uses_study_engine=True,
 )

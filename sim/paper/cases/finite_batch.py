@@ -129,4 +129,10 @@ def _draw(workplace: Workplace, groups: dict[str, list[ReplayResult]]) -> Pictur
     return Picture(path.name, "hit rate as a batch drains, and in a fleet that goes on")
 
 
-CASE = Case("two episodes each: the batch drains and its hit rate comes back", 0.6, run, 0.1)
+CASE = Case(
+    "two episodes each: the batch drains and its hit rate comes back",
+    0.6,
+    run,
+    quick_minutes=0.1,
+    uses_study_engine=True,
+)

@@ -144,4 +144,10 @@ def _draw(
     return Picture(path.name, "hit rate after an overload is taken away")
 
 
-CASE = Case("an overload that is taken away: time until hits are back", 1.9, run, quick_minutes=0.1)
+CASE = Case(
+    "an overload that is taken away: time until hits are back",
+    1.9,
+    run,
+    quick_minutes=0.1,
+    uses_study_engine=True,
+)

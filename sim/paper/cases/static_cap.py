@@ -183,4 +183,5 @@ CASE = Case(
     3,
     run,
     quick_minutes=0.1,
+    uses_study_engine=True,
 )

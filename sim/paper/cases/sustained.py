@@ -335,4 +335,5 @@ CASE = Case(
     7,
     run,
     quick_minutes=0.2,
+    uses_study_engine=True,
 )

@@ -94,11 +94,18 @@ def _head(results: Sequence[CaseResult]) -> list[str]:
         "nearer end counts. The study's figures were measured on H800 80 GB with vLLM 0.17.1 and "
         "Qwen3.6-27B, and pi0.5. Ours are</p>",
         f"<ul>{kinds}</ul>",
+        "<p>A row is <b>inside</b> or <b>outside</b> the tolerance that its column allowed gives; "
+        "<b>not judged</b> are rows that have none, because the study has no such figure or ours "
+        "is not made to meet it (another engine, another setting, a run that is too short); <b>not "
+        "run</b> are rows that need what was not there.</p>",
         f'<p class="small">Made with {escape(", ".join(versions) or "nothing yet")} on '
         f"{escape('; '.join(machines) or 'no machine yet')}. Each case names its own command, "
         "engine versions and seeds.</p>",
         *(
-            ['<p class="warn">Some cases were made with --quick: few seeds, short runs.</p>']
+            [
+                '<p class="warn">Some cases were made with --quick: few seeds, and runs too short '
+                "for a fleet to collapse. How far such fleets are from the study means nothing.</p>"
+            ]
             if any(result.quick for result in results)
             else []
         ),

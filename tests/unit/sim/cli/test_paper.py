@@ -161,7 +161,52 @@ def test_a_case_is_told_how_it_is_to_be_made(
     assert workplace.command("some") == "python -m sim paper some --quick --seeds 3"
 
 
-def test_without_the_studys_engine_the_run_says_so_and_goes_on(
+@pytest.mark.parametrize(
+    ("chosen", "named"),
+    [((), "so needing will run"), (("needing",), "so needing will"), (("some",), "")],
+)
+def test_the_studys_engine_is_missed_only_where_a_chosen_case_needs_it(
+    chosen: tuple[str, ...],
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cases = case_that(str) | {"needing": Case("another", 1.0, str, uses_study_engine=True)}  # type: ignore[arg-type]
+    monkeypatch.setattr(paper, "all_cases", lambda: cases)
+    monkeypatch.setattr(paper, "STUDY_ENGINE", tmp_path / "nothing")
+
+    assert paper.run(arguments(*chosen, "--out", str(tmp_path))) == 0
+    notices = [line for line in capsys.readouterr().out.splitlines() if "0.17.1" in line]
+    assert len(notices) == bool(named)
+    assert all(named in line and "make study-engine" in line for line in notices)
+
+
+def test_what_follows_is_told_where_something_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = case_that(str) | {"other": Case("another", 1.5, str, quick_minutes=0.2)}  # type: ignore[arg-type]
+    monkeypatch.setattr(paper, "all_cases", lambda: cases)
+
+    assert paper.run(arguments("--out", str(tmp_path))) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert "[1/2] some: a case (about 1 min; 2.5 min with all that follow)" in told
+    assert "[2/2] other: another (about 1.5 min)" in told
+
+
+def test_the_list_says_what_its_minutes_are_and_sums_them_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = case_that(str) | {"other": Case("another", 1.5, str, quick_minutes=0.2)}  # type: ignore[arg-type]
+    monkeypatch.setattr(paper, "all_cases", lambda: cases)
+
+    assert paper.run(arguments("--list")) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert "two quiet cores" in first
+    assert last.split() == ["all", "2.5", "min", "(1.2", "quick)"]
+
+
+def test_without_the_studys_engine_a_case_runs_on_the_installed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[Workplace] = []
@@ -169,7 +214,7 @@ def test_without_the_studys_engine_the_run_says_so_and_goes_on(
     monkeypatch.setattr(paper, "STUDY_ENGINE", tmp_path / "nothing")
 
     assert paper.run(arguments("--out", str(tmp_path))) == 0
-    assert "the study's vLLM 0.17.1 is not here" in capsys.readouterr().out
+    assert "0.17.1" not in capsys.readouterr().out
     assert asked[0].engine_versions == ("installed",)
     assert (asked[0].seeds(10, 2), len(asked[0].seeds(4, 2))) == (tuple(range(10)), 4)
 
@@ -178,9 +223,24 @@ def test_the_word_report_makes_the_report_of_what_is_there_and_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[Workplace] = []
-    monkeypatch.setattr(paper, "all_cases", lambda: case_that(asked.append))
+    cases = case_that(asked.append) | {"other": Case("another", 1.0, print)}  # type: ignore[arg-type]
+    monkeypatch.setattr(paper, "all_cases", lambda: cases)
+    Workplace(tmp_path, 1, str).write_case("other", [Row("N20", "rps", "1/s", 2, 2)], settings={})
 
     assert paper.run(arguments("report", "--out", str(tmp_path))) == 0
     assert (tmp_path / "report.html").is_file()
     assert "not run: some" in capsys.readouterr().out
     assert asked == []
+
+
+@pytest.mark.parametrize("folder", ["", "nothing"])
+def test_there_is_no_report_of_a_folder_without_results(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paper, "all_cases", lambda: case_that(print))
+
+    assert paper.run(arguments("report", "--out", str(tmp_path / folder))) == 2
+    shown = capsys.readouterr()
+    assert "holds no result" in shown.err
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,7 @@ import pytest
 
 from sim.__main__ import main
 from sim.fleet.replay import runner
+from sim.paper import cases
 from sim.paper.case import Workplace
 from sim.paper.registry import all_cases, in_order
 
@@ -23,6 +24,14 @@ def test_all_cases_are_stated_to_take_less_than_40_minutes_and_less_than_4_when_
     quick = [case.minutes if case.quick_minutes is None else case.quick_minutes for case in cases]
     assert sum(case.minutes for case in cases) < 40
     assert sum(quick) < 4
+
+
+def test_every_case_that_runs_the_studys_engine_says_that_it_does() -> None:
+    folder = Path(cases.__path__[0])
+    for name, case in all_cases().items():
+        source = (folder / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
+        runs_it = "workplace.engine_versions" in source or "workplace.study_folder" in source
+        assert (name, case.uses_study_engine) == (name, runs_it)
 
 
 def test_the_list_names_every_case_with_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:

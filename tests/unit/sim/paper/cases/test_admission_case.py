@@ -316,3 +316,26 @@ def test_a_short_run_leaves_table_and_picture_with_its_command(tmp_path: Path) -
     assert {row["verdict"] for row in content["rows"]} == {"not judged"}
     assert (tmp_path / content["pictures"][0]["file"]).stat().st_size > 0
     assert sum(cell.duration_s for cell in quick_cells((0,))) <= 3600.0
+    # Nothing is said of goals, seeds and policies that are not there.
+    assert "## Goals" not in table
+    assert "goals met" not in table
+    assert not any(word in table for word in ("all seeds", "no refresh", "rps_of_N48", "refreshed"))
+    assert "no goal is judged" in table
+    assert all(note in table for note in content["notes"])
+
+
+def test_a_sweep_of_everything_says_how_seeds_fleets_and_refreshes_are_told_apart(
+    long_sweep: tuple[dict[str, Any], Path],
+) -> None:
+    content, folder = long_sweep
+
+    table = (folder / "admission.md").read_text()
+    for told in (
+        "over all seeds",
+        "`no refresh` and `refreshed` caps",
+        "`seeds` says",
+        "rps_of_N48",
+    ):
+        assert told in " ".join(content["notes"])
+        assert told in table
+    assert "no goal is judged" not in table

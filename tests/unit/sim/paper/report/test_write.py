@@ -34,6 +34,7 @@ def test_the_page_holds_rows_verdicts_and_pictures_in_one_file(tmp_path: Path) -
     assert "  outside: N48_K24 rps vLLM 0.32.0" in lines
     assert "not run: cliff" in lines
     text = (tmp_path / "report.html").read_text()
+    assert "<b>not judged</b> are rows that have none" in text
     assert "data:image/png;base64,YSBwaWN0dXJl" in text
     assert "caps &lt;at&gt; N=48" in text
     assert "N=48 wants &lt;more&gt;, says <code>server plan</code>." in text
