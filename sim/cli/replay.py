@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
 from robot_sdk.errors import InvalidArgumentError, RobotSdkError
@@ -97,5 +98,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def _policy(settings: ReplaySettings) -> str:
     """By name, with what was set of it."""
-    given = ", ".join(f"{name}={value}" for name, value in settings.admission.settings.items())
-    return settings.admission.policy + (f" ({given})" if given else "")
+    admission = settings.admission
+    given = ", ".join(f"{name}={json.dumps(value)}" for name, value in admission.settings.items())
+    return admission.policy + (f" ({given})" if given else "")

@@ -36,12 +36,12 @@ _REFRESHES: tuple[Column, ...] = (
     ("lost/min", 8, 2, lambda run: _per_min(run, run.refreshes_lost)),
 )
 _ALWAYS_NOTE = (
-    "lowest: hit rate of the worst 120 s window that began after the warm-up (-: none did). "
-    "Mprompt: prompt tokens computed. low hit at: end of the first window under 80% (-: none was)."
+    "lowest: hit rate of the worst 120 s window that began after the warm-up (-: none did).\n"
+    "low hit at: end of the first window under 80% (-: none was). Mprompt: prompt tokens computed."
 )
 _ACTION_NOTE = (
-    "starved: share of ticks without an action, of all robots; max: of the worst one. policy "
-    "share: of the time of robots inside, that in which their policy ran."
+    "starved: share of ticks without an action, of all robots; max: of the worst one.\n"
+    "policy share: of the time of robots inside, that in which their policy ran."
 )
 _REFRESHES_NOTE = "refresh: prefixes touched to keep them. lost: those that were gone already."
 #: Not a part of a word, an address or a version.

@@ -205,6 +205,22 @@ def test_a_picture_is_titled_with_all_that_is_not_as_usual() -> None:
     assert title == "3 robots, unlimited, vLLM 0.32.0"
 
 
+def test_the_picture_names_the_policy_with_what_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[list[str], str]] = []
+    monkeypatch.setattr(
+        "sim.paper.windows_plot.draw_windows",
+        lambda groups, _path, _panels, title: drawn.append((list(groups), title)),
+    )
+    words = ("--robots", "3", "--policy", "static-cap", "--set", "cap=2", "--set", "refresh=true")
+    for seeds in ("1", "1-2"):
+        picture = ("--picture", str(tmp_path / "p.png"))
+        assert replay.run(arguments(*words, "--seeds", seeds, *picture)) == 0
+    assert [names for names, _ in drawn] == [["seed 1"], ["seeds 1-2"]]
+    assert drawn[0][1] == "3 robots, static-cap (cap=2, refresh=true), vLLM installed"
+
+
 def test_a_run_that_fails_is_told_and_what_was_run_is_shown(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
