@@ -43,8 +43,11 @@ def _lines(results: list[CaseResult], missing: Mapping[str, Case]) -> list[str]:
             lines.append(f"{result.name:16} partial: {result.partial}")
             continue
         inside, outside = result.count("inside"), result.count("outside")
+        judged = "no row judged"
+        if inside + outside:
+            judged = f"{inside} of {inside + outside} judged rows inside"
         lines.append(
-            f"{result.name:16} {inside} of {inside + outside} judged rows inside, "
+            f"{result.name:16} {judged}, "
             f"{result.count('not judged')} not judged, {result.count('not run')} not run"
         )
         lines += [

@@ -60,6 +60,13 @@ def test_a_report_of_an_empty_folder_says_that_nothing_was_run(tmp_path: Path) -
     assert "not run: static-cap, cliff" in write_report(tmp_path, CASES)
 
 
+def test_a_case_without_a_judged_row_is_not_counted_as_none_of_none(tmp_path: Path) -> None:
+    Workplace(tmp_path, 1, str).write_case("cliff", ROWS[3:], settings={})
+    assert "cliff            no row judged, 1 not judged, 0 not run" in write_report(
+        tmp_path, CASES
+    )
+
+
 def test_of_many_rows_those_that_nobody_judges_are_folded_away(tmp_path: Path) -> None:
     judged = [Row(f"N{n}", "rps", "1/s", 2.0, 2.0, within=0.06) for n in range(20)]
     others = [Row(f"N{n}", "turns", "", None, 4000) for n in range(30)]
