@@ -11,7 +11,7 @@ from server.core.admission.interface import (
     FleetView,
     checked_cap,
 )
-from server.core.residency import LedgerSnapshot, refresh_limit_blocks
+from server.core.residency import LedgerSnapshot, refresh_limit_blocks, room_blocks
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class StaticCapAdmission(AdmissionPolicy):
         self._cap = checked_cap(cap)
 
     def refresh_limit_blocks(self, ledger: LedgerSnapshot) -> int | None:
-        return refresh_limit_blocks(ledger) if self._settings.refresh else None
+        return refresh_limit_blocks(room_blocks(ledger)) if self._settings.refresh else None
 
     def decide(self, view: FleetView) -> AdmissionDecision:
         return decide_by_cap(self._cap, view, "static cap")

@@ -52,9 +52,9 @@ from server.core.residency import (
     LedgerSnapshot,
     PrefixOutcome,
     RefreshedPrefix,
+    refresh_limit_blocks,
     room_blocks,
 )
-from server.core.residency.room import REFRESH_SHARE
 
 #: Share of turns that may find their prefix lost. A lost prefix costs 25 turns' work, and one more
 #: episode inside gives 1% more turns: between 0.2% and 0.6% the replay's throughput is flat.
@@ -173,8 +173,7 @@ class WorkingSetAdmission(AdmissionPolicy):
         self._tail_blocks = None
 
     def refresh_limit_blocks(self, ledger: LedgerSnapshot) -> int | None:
-        room = self._room_blocks(ledger)
-        return int(REFRESH_SHARE * room) if self._settings.refresh and room is not None else None
+        return refresh_limit_blocks(self._room_blocks(ledger)) if self._settings.refresh else None
 
     def on_refresh(self, refreshed: RefreshedPrefix) -> None:
         if not refreshed.found:

@@ -174,8 +174,7 @@ class ReuseDistances:
         return sum(blocks for at, blocks in self._left if at > since) + sum(
             other.blocks
             for other in self._conversations.values()
-            if other is not own
-            and (other.is_running or other.ended > since or (other.begun or 0) > since)
+            if other is not own and (other.is_running or other.touched > since)
         )
 
     def _leave(self, at: int, blocks: int) -> None:

@@ -35,7 +35,6 @@ def room_blocks(ledger: LedgerSnapshot) -> int | None:
     return int(room if lost is None else min(room, lost))
 
 
-def refresh_limit_blocks(ledger: LedgerSnapshot) -> int | None:
-    """What a prefix may need of the pool before it is refreshed; see residency.refresh."""
-    room = room_blocks(ledger)
+def refresh_limit_blocks(room: int | None) -> int | None:
+    """What a prefix may need of so much room before it is refreshed; see residency.refresh."""
     return None if room is None else int(REFRESH_SHARE * room)
