@@ -225,8 +225,8 @@ class WorkingSetAdmission(AdmissionPolicy):
     def _refusal(self, view: FleetView, outlook: _Outlook, more: _Outlook, room: int | None) -> str:
         """Why one more may not come in; empty if it may."""
         ledger, inside = view.ledger, counted(outlook.num_inside, "episode")
-        hit = ledger.window.full_prefix_hit
-        if hit is not None and hit < HEALTHY_HIT and ledger.window.num_counted >= MIN_COUNTED:
+        if ledger.window.hit_is_below(HEALTHY_HIT, MIN_COUNTED):
+            hit = ledger.window.full_prefix_hit
             return f"working set: prefixes of {inside} inside are being lost (hit {hit:.2f})"
         if self._knows_nothing(ledger, room):
             if outlook.num_inside < self._settings.slow_start_episodes:

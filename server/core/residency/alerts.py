@@ -48,7 +48,7 @@ def find_alerts(snapshot: LedgerSnapshot, engine: EngineGauges) -> tuple[AlertFi
     """
     findings: list[AlertFinding] = []
     hit = snapshot.window.full_prefix_hit
-    is_low = hit is not None and snapshot.window.num_counted >= MIN_COUNTED and hit < LOW_HIT
+    is_low = snapshot.window.hit_is_below(LOW_HIT, MIN_COUNTED)
     if is_low:
         seen = f"full-prefix hit {hit:.2f} of {snapshot.window.num_counted} turns"
         findings += _working_set_thrash(snapshot, seen)

@@ -339,9 +339,7 @@ class PrefixLedger:
 
     def _is_losing(self, now_s: float) -> bool:
         self._window.expire(now_s)
-        sums = self._window.sums
-        hit = sums.full_prefix_hit
-        is_low = hit is not None and hit < HEALTHY_HIT and sums.num_counted >= MIN_COUNTED
+        is_low = self._window.sums.hit_is_below(HEALTHY_HIT, MIN_COUNTED)
         return is_low or self._refresher.is_losing(now_s)
 
     @property

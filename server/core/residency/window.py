@@ -35,6 +35,11 @@ class WindowSums:
         """Turns that had a prefix to lose and of which it is known whether they lost it."""
         return self.num_hits + self.num_misses
 
+    def hit_is_below(self, share: float, least_counted: int) -> bool:
+        """Whether at least so many counted turns say that fewer than this share were cached."""
+        hit = self.full_prefix_hit
+        return hit is not None and hit < share and self.num_counted >= least_counted
+
     @property
     def full_prefix_hit(self) -> float | None:
         """Share of the counted turns whose whole reusable prefix was cached. None: none counted."""
